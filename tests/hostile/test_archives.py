@@ -65,7 +65,7 @@ def test_more_libraries_than_a_program_has_are_damage(
     file = tmp_path / "mysqld"
     file.write_bytes(needing(count, name))
     assert elf.needed(file) == ()
-    with pytest.raises(ELFError, match="more libraries"):
+    with pytest.raises(ELFError, match="too many required libraries"):
         elf.read(file)
 
 
@@ -78,7 +78,7 @@ def test_sections_without_end_are_damage(tmp_path: Path, monkeypatch: pytest.Mon
     struct.pack_into("<Q", content, begin + 32, (len(content) - begin) // 64)
     file = tmp_path / "mysqld"
     file.write_bytes(content)
-    with pytest.raises(ELFError, match="more than 20,000 reads"):
+    with pytest.raises(ELFError, match="more than 20,000 read operations"):
         elf.read(file)
 
 
@@ -184,7 +184,7 @@ def test_a_build_of_another_user_is_fed_no_file_that_only_root_may_read(tmp_path
     script = where.server.share_dir / SCRIPTS[0]
     script.unlink()
     script.symlink_to(victim)
-    with pytest.raises(TrialFailed, match="the user 60950 cannot read it"):
+    with pytest.raises(TrialFailed, match="not readable by uid 60950: Permission denied"):
         lifecycle.initialisation(where, ())
 
 

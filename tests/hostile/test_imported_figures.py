@@ -118,7 +118,7 @@ def test_latencies_that_no_client_measures_are_shown(odd: Mapping[str, Any]) -> 
 
 @pytest.mark.parametrize("n", [1024, 700])
 def test_counts_that_do_not_add_up_are_refused(n: int) -> None:
-    with pytest.raises(ValueError, match="more values than anybody counts"):
+    with pytest.raises(ValueError, match="is not plausible"):
         histogram.decode(wrapped(varint(2**54) * n, FINE))
 
 
@@ -128,7 +128,7 @@ def test_a_histogram_of_a_few_bytes_takes_little_memory(compressed: bool) -> Non
     large = wrapped(many, Layout(1, 2**61, 5), compressed=compressed)
     tracemalloc.start()
     try:
-        with pytest.raises(ValueError, match=r"too large|do not end"):
+        with pytest.raises(ValueError, match=r"too large|have no end"):
             histogram.decode(large)
         assert tracemalloc.get_traced_memory()[1] < 6 * len(many)
     finally:

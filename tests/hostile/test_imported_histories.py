@@ -253,7 +253,7 @@ def test_an_import_of_another_unit_does_not_join_an_imported_series(place: Path)
         edit_history=EDITS["unit"],
     )
     done = call(place, "results", "import", str(other), status=2)
-    assert "differs from the one of the same id" in done.stderr
+    assert "differs from the series with the same id" in done.stderr
 
 
 def test_what_others_had_imported_stays_apart_from_what_they_measured(place: Path) -> None:

@@ -69,7 +69,7 @@ def test_a_deep_lock_of_another_user_is_not_followed(tmp_path: Path) -> None:
     with exclusive.host_lock("holding", file=file):
         file.write_text("[" * 4096)
         with (
-            pytest.raises(UserError, match="it has not said which process it is"),
+            pytest.raises(UserError, match="an unknown process"),
             exclusive.host_lock("waiting", file=file),
         ):
             pass

@@ -1,6 +1,7 @@
-"""Facts and facilities of the Linux host that measures.
+"""Read facts of the Linux host, and use its kernel interfaces.
 
-Parsers of /proc and /sys, sockets and ELF files; clocks and limits of processes; tracing, perf and
-valgrind; mounts and small file systems; and the lock by which one millrace measures at a time. It
-knows no server and no trial, and judges nothing: ``doctor`` and the collectors do.
+This package parses /proc and /sys, sockets and ELF files; reads clocks and limits of processes;
+runs tracing, perf and valgrind; mounts file systems; and holds the lock that lets only one millrace
+measure at a time. Code about servers and trials does not belong here, nor does the assessment of
+facts: ``doctor`` and the collectors do that.
 """

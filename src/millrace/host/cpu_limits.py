@@ -1,4 +1,4 @@
-"""The CPUs that a process may use: its affinity, and the least quota of its control groups."""
+"""Read how many CPUs a process may use: its affinity, and the quota of its control groups."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from millrace.host.files import read
 
 
 def allowed_cpus(pid: int) -> int | None:
-    """Return the number of CPUs that a process's threads may use in all; None where it is gone."""
+    """Return the number of CPUs in the affinity of a process's threads; None if it has ended."""
     allowed: set[int] = set()
     try:
         tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - quick
@@ -23,7 +23,7 @@ def allowed_cpus(pid: int) -> int | None:
 
 
 def quota_cpus(process: str, root: Path) -> float | None:
-    """Return the quota, maybe a fraction, of a process or ``self`` in CPUs; None without one."""
+    """Return the lowest CPU quota of a process or ``self``, such as 1.5 CPUs; None without one."""
     groups = text.control_groups(read(root, f"proc/{process}/cgroup"))
     quotas = (
         int(quota) / int(period)
@@ -42,6 +42,6 @@ def _quotas(root: Path, groups: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _upwards(top: Path, group: str | None) -> list[Path]:
-    """Return the directory of a group, then those of the groups above it."""
+    """Return the directories of a control group and of the groups above it, deepest first."""
     ways = () if group is None else (top / group, *(top / group).parents)
     return [place for place in ways if place.is_relative_to(top)]

@@ -1,4 +1,4 @@
-"""Read facts from an ELF file, which may be malicious: number and size of reads are limited."""
+"""Read facts from an ELF file; limit number and size of reads, as the file may be malicious."""
 
 import io
 import itertools
@@ -17,7 +17,7 @@ from millrace.errors import MillraceError
 
 _SECTION_LIMIT_BYTES = 1 << 30
 _COMMENTS_BYTES = 1 << 16
-# A server of 60 MB takes some hundred reads; a malicious file can loop forever.
+# A server program of 60 MB needs a few hundred reads; a malicious file can cause endless reads.
 _MOST_READS = 1_000_000
 _MOST_NEEDED = 1_000
 _MOST_NAME = 255  # NAME_MAX
@@ -29,12 +29,12 @@ _MOST_COMMENT = 200
 class Elf:
     """The facts of an ELF file."""
 
-    needed: tuple[str, ...]  # names of libraries
+    needed: tuple[str, ...]  # names of required shared libraries
     build_id: str | None
-    comment: tuple[str, ...]  # the distinct texts that compilers left
-    is_position_independent: bool  # the kernel may load it at any address, as a library
+    comment: tuple[str, ...]  # compiler versions, without duplicates
+    is_position_independent: bool  # PIE or shared library: loaded at any address
     sections: frozenset[str]
-    names: bytes  # of the symbol name tables
+    names: bytes  # the string tables of symbols
 
     def has_symbol(self, name: str) -> bool:
         """Return whether the file defines or uses a function or variable of this name."""
@@ -42,7 +42,7 @@ class Elf:
 
 
 def is_elf(path: Path) -> bool:
-    """Return whether the file begins with the ELF magic number."""
+    """Return whether a file begins with the ELF magic number."""
     try:
         with path.open("rb") as file:
             return file.read(4) == b"\x7fELF"
@@ -52,18 +52,18 @@ def is_elf(path: Path) -> bool:
 
 @contextmanager
 def opened(path: Path) -> Iterator[ELFFile]:
-    """Open an ELF file that may be malicious. Raise OSError, and ELFError for damage."""
+    """Open an ELF file. Raise OSError, or ELFError for a damaged or malicious file."""
     with _Bounded(path) as file:
         try:
             yield _WithoutHashTables(file)
         except (ELFError, MillraceError):  # MillraceError: the user interrupted
             raise
-        except Exception as error:  # of the library, about a damaged or malicious file
+        except Exception as error:  # pyelftools fails in many ways on a damaged file
             raise ELFError(f"{type(error).__name__}: {error}") from error
 
 
 def needed(path: Path) -> tuple[str, ...]:
-    """Return the names of the libraries that an ELF file needs; none for any other file."""
+    """Return the names of an ELF file's required libraries; empty for any other file."""
     try:
         with opened(path) as elf:
             return _needed(elf)
@@ -72,7 +72,7 @@ def needed(path: Path) -> tuple[str, ...]:
 
 
 def read(path: Path) -> Elf:
-    """Read the facts of a program. Raise ELFError for another kind of file."""
+    """Return the facts of a program. Raise ELFError if the file is not ELF."""
     with opened(path) as elf:
         return Elf(
             needed=_needed(elf),
@@ -89,7 +89,7 @@ def read(path: Path) -> Elf:
 
 
 class _WithoutHashTables(ELFFile):
-    """A file whose hash tables of symbols, for which each entry is a read, stay unread."""
+    """An ELF file without its symbol hash tables: parsing these takes one read per entry."""
 
     def _make_elf_hash_section(self, section_header: Container, name: str) -> Section:  # type: ignore[override]
         return Section(section_header, name, self)
@@ -107,7 +107,7 @@ class _Bounded(io.BufferedReader):
     def read(self, size: int | None = -1, /) -> bytes:
         self._left -= 1
         if self._left < 0:
-            raise ELFError(f"it takes more than {_MOST_READS:,} reads")
+            raise ELFError(f"parsing needs more than {_MOST_READS:,} read operations")
         return super().read(size)
 
 
@@ -116,7 +116,9 @@ def data_of(section: Section, most_bytes: int | None = None) -> bytes:
     size = section.data_size if most_bytes is None else min(section.data_size, most_bytes)
     if section.compressed or size > _SECTION_LIMIT_BYTES:
         kind = "compressed " if section.compressed else ""
-        raise ELFError(f"the section {section.name!r} has {section.data_size} {kind}bytes")
+        raise ELFError(
+            f"section {section.name!r} is too large or compressed: {section.data_size} {kind}bytes"
+        )
     if section["sh_type"] == "SHT_NOBITS":
         return b""
     section.stream.seek(section["sh_offset"])
@@ -133,9 +135,9 @@ def _needed(elf: ELFFile) -> tuple[str, ...]:
         # pyelftools sets the attribute named after the tag at run time.
         name = tag.needed  # type: ignore[attr-defined]
         if len(name) > _MOST_NAME or len(names) == _MOST_NEEDED:
-            raise ELFError("it needs more libraries, or one of a longer name, than a program has")
+            raise ELFError("too many required libraries, or a library name that is too long")
         names.append(name)
-    # A path could lead to any file of this host, and no build of a server needs a library by path.
+    # Ignore libraries given by path: they could be any file of this host, and servers have none.
     return tuple(name for name in names if "/" not in name)
 
 

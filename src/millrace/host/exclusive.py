@@ -17,17 +17,17 @@ from millrace.quantities import utc_now
 # Not the user's own temporary directory: all users of the host must lock the same file.
 HOST_LOCK = Path("/tmp/millrace-host.lock")  # noqa: S108 - opened without following links
 
-# Only millrace's own tests set it: they run at the same time, and their measurements do not matter.
+# Set only by millrace's own tests: they run in parallel, and their measurements do not matter.
 TESTS_VARIABLE = "MILLRACE_TESTS_HOST_LOCK"
 
 
 @contextmanager
 def host_lock(purpose: str, *, file: Path | None = None) -> Iterator[None]:
-    """Lock this host for the block.
+    """Hold the lock of this host for the block.
 
-    Another process that asks for the lock meanwhile reads ``purpose`` in its error. The kernel
-    releases the lock when the process ends, however it ends. Raise UserError, naming the holder,
-    where another process holds the lock, and HostError where the file cannot be used.
+    ``purpose`` appears in the error of another process that requests the lock. The kernel releases
+    the lock when this process ends. Raise UserError if another process holds the lock, and
+    HostError if the lock file cannot be used.
     """
     file = file or lock_file()
     descriptor = _open(file)
@@ -37,8 +37,8 @@ def host_lock(purpose: str, *, file: Path | None = None) -> Iterator[None]:
         except BlockingIOError:
             raise UserError(
                 f"another millrace measures on this host: {_read_holder(descriptor)}",
-                hint="wait until it has finished, or end it; "
-                "two measurements at a time would disturb each other",
+                hint="wait until that process has finished, or end it; two measurements at a time "
+                "would disturb each other",
             ) from None
         _require_place(descriptor, file)
         _write_holder(descriptor, purpose)
@@ -48,16 +48,16 @@ def host_lock(purpose: str, *, file: Path | None = None) -> Iterator[None]:
 
 
 def lock_file() -> Path:
-    """Return the lock file that all users of this host share."""
+    """Return the path of the lock file that all users of this host share."""
     return Path(os.environ.get(TESTS_VARIABLE) or HOST_LOCK)
 
 
 def _open(file: Path) -> int:
-    """Open the lock file, creating it where it is missing, and return its descriptor.
+    """Open the lock file, create it if missing, and return its descriptor.
 
-    All users can write /tmp, so millrace follows no link and uses only a regular file with one
-    name. It opens an existing file without O_CREAT, which kernels refuse (fs.protected_regular) on
-    a file of another user.
+    All users can write to /tmp, so millrace follows no symbolic link and accepts only a regular
+    file with one hard link. It opens an existing file without O_CREAT, because the kernel refuses
+    O_CREAT on another user's file (fs.protected_regular).
     """
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
@@ -76,22 +76,22 @@ def _open(file: Path) -> int:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
         os.close(descriptor)
-        why = "not a plain file with one name, so it cannot be the lock of this host"
+        why = "not a regular file with one hard link, so it cannot be the lock of this host"
         raise _unusable(file, why)
     return descriptor
 
 
 def _unusable(file: Path, why: str) -> HostError:
-    return HostError(f"{file}: {why}", hint=f"look at {file} and remove it if no millrace runs")
+    return HostError(f"{file}: {why}", hint=f"remove {file} if no millrace process is running")
 
 
 def _require_place(descriptor: int, file: Path) -> None:
-    """Raise HostError unless the locked file is still at its path, where the next process looks.
+    """Raise HostError if the locked file is no longer at its path, where other processes look.
 
-    The owner of a file in /tmp can remove it; root takes ownership of another user's file.
+    The owner of a file in /tmp can remove it, so root takes ownership of another user's file.
     """
     if os.geteuid() == 0 and os.fstat(descriptor).st_uid != 0:
-        with contextlib.suppress(OSError):  # the file system may have no owners
+        with contextlib.suppress(OSError):  # a file system without owners
             os.fchown(descriptor, 0, -1)
             os.fchmod(descriptor, 0o666)
     try:
@@ -100,8 +100,8 @@ def _require_place(descriptor: int, file: Path) -> None:
         is_there = False
     if not is_there:
         raise HostError(
-            f"{file}: somebody removed the lock of this host while it was being locked",
-            hint="try again",
+            f"{file}: the lock file of this host was removed while millrace locked it",
+            hint="repeat the command",
         )
 
 
@@ -117,11 +117,11 @@ def _write_holder(descriptor: int, purpose: str) -> None:
 
 
 def _read_holder(descriptor: int) -> str:
-    """Describe the holder of the lock, in printable characters only."""
+    """Return a description of the lock's holder, with printable characters only."""
     try:
         said = safe_json.parse_object(os.pread(descriptor, 4096, 0))
         text = f"process {said['pid']}, {said['command']!r}, {said['purpose']}"
         text += f", since {said['since_utc']}"
     except (ValueError, KeyError, TypeError):
-        return "it has not said which process it is"
+        return "an unknown process"
     return "".join(character if character.isprintable() else "?" for character in text)

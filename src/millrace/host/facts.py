@@ -1,4 +1,4 @@
-"""Read the facts of a host that decide whether results are comparable; None where unknown."""
+"""Read facts of a host that affect whether results are comparable; None for unknown facts."""
 
 import hashlib
 import json
@@ -11,11 +11,11 @@ from millrace.host.files import block_device, mount_below, number, read, read_fi
 from millrace.model import host_facts as model
 
 _CPUS = "sys/devices/system/cpu"
-_NO_MEMORY_LIMIT = 1 << 62  # control groups of version 1 write "no limit" as the largest page count
+_NO_MEMORY_LIMIT = 1 << 62  # cgroup v1 writes the largest page count for "no limit"
 
 
 def facts(work_dir: Path, *, root: Path = Path("/")) -> model.HostFacts:
-    """Return the facts of this host; its file system is the one below ``work_dir``."""
+    """Return the facts of this host, and of the file system of ``work_dir``."""
     cpu = text.cpu_info(read(root, "proc/cpuinfo"))
     release = read(root, "etc/os-release") or read(root, "usr/lib/os-release")
     return model.HostFacts(
@@ -42,7 +42,7 @@ def facts(work_dir: Path, *, root: Path = Path("/")) -> model.HostFacts:
 
 
 def host_id(known: model.HostFacts) -> str:
-    """Return 12 hex digits that identify hardware and installation, whatever the settings."""
+    """Return 12 hex digits that identify hardware and installation; settings do not change it."""
     cpu = known.cpu
     of_cpu = (cpu.vendor, cpu.model, cpu.sockets, cpu.cores, cpu.threads)
     identity = [known.machine, known.kernel.architecture, *of_cpu]
@@ -50,7 +50,7 @@ def host_id(known: model.HostFacts) -> str:
 
 
 def _machine(root: Path) -> str | None:
-    # The id must stay private (man 5 machine-id), so this function returns only a digest of it.
+    # The machine id must stay private (man 5 machine-id), so only a digest leaves this function.
     for name in ("etc/machine-id", "var/lib/dbus/machine-id", "sys/class/dmi/id/product_uuid"):
         identity = read(root, name)
         if identity and identity != "uninitialized":
@@ -133,7 +133,7 @@ def _virtualisation(root: Path, cpu: text.CpuInfo) -> model.VirtualisationFacts:
     product = " ".join(part for part in dmi if part) or None
     kind = read(root, "sys/hypervisor/type")
     is_virtual = "hypervisor" in cpu.flags or kind is not None or "microsoft" in release
-    # Arm CPUs have no hypervisor flag; the product name of the machine is the only sign.
+    # Arm CPUs have no hypervisor flag: only the product name of the machine shows a hypervisor.
     named = ("QEMU", "KVM", "VMware", "VirtualBox", "Virtual Machine", "Amazon EC2", "Google")
     if not is_virtual and product and not product.endswith(".metal"):
         is_virtual = any(name in product for name in named)
@@ -148,7 +148,7 @@ def _virtualisation(root: Path, cpu: text.CpuInfo) -> model.VirtualisationFacts:
 
 
 def _container(root: Path) -> str | None:
-    """Return the kind of container that this process runs in; None without a sign of one."""
+    """Return the kind of container that this process runs in; None without signs of one."""
     if (root / ".dockerenv").exists():
         return "docker"
     if (root / "run/.containerenv").exists():
@@ -161,7 +161,7 @@ def _container(root: Path) -> str | None:
 
 
 def _limits(root: Path) -> model.LimitFacts:
-    """Return the control group's limits (version 1 or 2) of CPUs, maybe a fraction, and memory."""
+    """Return the limits of CPUs (such as 1.5) and memory of the control group (v1 or v2)."""
     groups = text.control_groups(read(root, "proc/self/cgroup"))
     unified = root / "sys/fs/cgroup" / groups.get("", "")
     memory = number(unified, "memory.max")
@@ -173,7 +173,7 @@ def _limits(root: Path) -> model.LimitFacts:
 
 
 def _filesystem(root: Path, work_dir: Path) -> model.FilesystemFacts:
-    """Return the filesystem that holds ``work_dir``, which need not exist yet, and its device."""
+    """Return the filesystem of ``work_dir``, which need not exist yet, and its device."""
     existing, mount = mount_below(root, work_dir)
     device = block_device(root, mount) if mount else None
     space = os.statvfs(existing)

@@ -1,4 +1,4 @@
-"""Read files of /proc, /sys and /etc below a root, None for missing facts; find block devices."""
+"""Read files of /proc, /sys and /etc below a root directory, and find block devices."""
 
 from pathlib import Path
 
@@ -7,18 +7,18 @@ from millrace.host import procfs
 
 
 def read(root: Path, name: str) -> str | None:
-    """Return the text of a file below ``root``, stripped; None where it cannot be read."""
+    """Return the stripped text of a file below ``root``; None if it cannot be read."""
     return read_file(root / name)
 
 
 def read_file(path: Path) -> str | None:
-    """Return the stripped text of a file; None where it cannot be read."""
+    """Return the stripped text of a file; None if it cannot be read."""
     raw = procfs.read_or_none(path)
     return None if raw is None else raw.decode(errors="replace").strip("\0 \n\t")
 
 
 def number(root: Path, name: str) -> int | None:
-    """Return the whole number that a file holds; None where it holds none."""
+    """Return the integer in a file; None if there is none."""
     found = read(root, name)
     try:
         return None if found is None else int(found)
@@ -27,16 +27,16 @@ def number(root: Path, name: str) -> int | None:
 
 
 def mount_below(root: Path, directory: Path) -> tuple[Path, text.Mount | None]:
-    """Return the deepest existing one of ``directory`` and its parents, and its filesystem."""
+    """Return the deepest existing path of ``directory`` and its parents, with its filesystem."""
     existing = next(path for path in (directory, *directory.parents) if _exists(path)).resolve()
     return existing, text.mount_of(str(existing), text.mounts(read(root, "proc/self/mountinfo")))
 
 
 def block_device(root: Path, mount: text.Mount) -> Path | None:
-    """Return the directory in /sys of the whole device below a filesystem; None without one."""
+    """Return the /sys directory of the whole disk below a filesystem; None without a disk."""
     device = root / "sys/dev/block" / mount.device
     if not device.exists() and mount.source.startswith("/dev/"):
-        # btrfs and others report a device number of their own; the source names the real device.
+        # btrfs and others report virtual device numbers; the mount source names the real device.
         name = (root / mount.source.lstrip("/")).resolve().name
         device = root / "sys/class/block" / name
     if not device.exists():
@@ -48,5 +48,5 @@ def block_device(root: Path, mount: text.Mount) -> Path | None:
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except OSError:  # this user may not look below a parent
+    except OSError:  # permission denied for a parent directory
         return False

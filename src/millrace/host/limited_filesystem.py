@@ -1,8 +1,9 @@
-"""Mount a file system of limited size that ends with the processes that use it.
+"""Mount a file system of limited size that disappears with the processes that use it.
 
-A sparse file is the disk of an ext4 behind a loop device. Only the calling thread, and what it
-starts, sees the mount: it lives in a mount namespace of their own. The kernel frees the loop device
-with its last user. So a killed process leaves only the file behind, in a directory of its trial.
+The file system is an ext4 on a loop device with a sparse file. It is mounted in a private mount
+namespace, so only the calling thread, and the processes and threads that it starts, see it. The
+kernel frees the loop device with its last user. A killed process therefore leaves only the file
+behind, in the directory of its trial.
 """
 
 import contextlib
@@ -22,27 +23,27 @@ _CONTROL = "/dev/loop-control"
 _LOOP_CTL_GET_FREE, _LOOP_CONFIGURE = 0x4C82, 0x4C0A
 _LO_FLAGS_AUTOCLEAR = 4
 _INFO_BYTES, _RESERVED_BYTES = 232, 64  # of struct loop_info64 and loop_config
-_TRIES = 16  # another process may take the free device
-_BLOCK_BYTES = 4096  # mkfs.ext4 gives small file systems 1 kB, in which more holes fit than usual
+_TRIES = 16  # another process may take the free loop device first
+_BLOCK_BYTES = 4096  # the usual size; mkfs.ext4 uses 1 kB for small file systems
 
 _PROBE_BYTES = 16 << 20
-_HINT = "run millrace as root on a host, or in a container, that has loop devices and mkfs.ext4"
+_HINT = "run millrace as root, on a host or in a container with loop devices and mkfs.ext4"
 
 
 @dataclass(frozen=True)
 class LimitedFilesystem:
-    """A mounted file system, whose free space a ballast takes away and gives back."""
+    """A mounted file system; a ballast file can use up its free space, and release it."""
 
     directory: Path
 
     @property
     def free_bytes(self) -> int:
-        """The space that files can still take."""
+        """The free space for ordinary users."""
         found = os.statvfs(self.directory)
         return found.f_bavail * found.f_frsize
 
     def take_all_but(self, free_bytes: int) -> None:
-        """Let a ballast take the space, so that about ``free_bytes`` are left. Raise OSError."""
+        """Allocate a ballast file so that about ``free_bytes`` stay free. Raise OSError."""
         taken = self.free_bytes - free_bytes
         if taken > 0:
             descriptor = os.open(self._ballast, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -52,7 +53,7 @@ class LimitedFilesystem:
                 os.close(descriptor)
 
     def give_back(self) -> None:
-        """Remove the ballast."""
+        """Remove the ballast file."""
         self._ballast.unlink(missing_ok=True)
 
     @property
@@ -64,10 +65,11 @@ class LimitedFilesystem:
 def limited_filesystem(
     image: Path, directory: Path, size_bytes: int, *, owner: int | None = None
 ) -> Iterator[LimitedFilesystem]:
-    """Mount a new file system at ``directory`` for this thread and what it starts in the block.
+    """Mount a new file system at ``directory`` for the block.
 
-    ``image`` is its new, sparse file; its root belongs to the user ``owner``. A thread that is
-    started in the block must end in it. Raise Unavailable where this host does not allow it.
+    Only this thread, and the processes and threads that it starts in the block, see the mount. Such
+    threads must end in the block. ``image`` is the path of the new sparse file; the root directory
+    belongs to the uid ``owner``. Raise Unavailable if this host does not allow the mount.
     """
     with contextlib.ExitStack() as opened:
         opened.callback(image.unlink, missing_ok=True)
@@ -78,9 +80,9 @@ def limited_filesystem(
             opened.enter_context(mounts.own())
             opened.enter_context(mounts.mounted(device, directory, "ext4"))
         except OSError as error:
-            why = f"a file system of limited size cannot be mounted here: {error.strerror}"
+            why = f"cannot mount a file system of limited size here: {error.strerror}"
             raise Unavailable(why, hint=_HINT) from error
-        (directory / "lost+found").rmdir()  # a server would take it for a database
+        (directory / "lost+found").rmdir()  # MySQL would list the directory as a database
         directory.chmod(0o700)
         if owner is not None:
             os.chown(directory, owner, owner)
@@ -88,7 +90,7 @@ def limited_filesystem(
 
 
 def require_limited_filesystem(work_dir: Path) -> None:
-    """Make and remove a small one below ``work_dir``. Raise Unavailable with the reason."""
+    """Check that such a file system can be mounted below ``work_dir``; raise Unavailable."""
     with tempfile.TemporaryDirectory(prefix=".limited-", dir=work_dir) as name:
         directory = Path(name, "mounted")
         directory.mkdir(mode=0o700)
@@ -106,14 +108,14 @@ def _make_image(image: Path, size_bytes: int) -> None:
     try:
         made = subprocess.run([*command, image], capture_output=True, check=False)
     except OSError as error:
-        raise Unavailable(f"mkfs.ext4 cannot be run: {error.strerror}", hint=_HINT) from error
+        raise Unavailable(f"cannot run mkfs.ext4: {error.strerror}", hint=_HINT) from error
     if made.returncode:
         said = made.stderr.decode(errors="replace").strip()[:200]
         raise Unavailable(f"mkfs.ext4 failed: {said}", hint=_HINT)
 
 
 def _attached(image: Path) -> tuple[str, int]:
-    """Return the loop device of the file, and the descriptor that keeps it. Raise OSError."""
+    """Return a loop device of the file, and the descriptor that keeps it alive. Raise OSError."""
     with contextlib.ExitStack() as opened:
         control, backing = (os.open(each, os.O_RDWR | os.O_CLOEXEC) for each in (_CONTROL, image))
         opened.callback(os.close, control)

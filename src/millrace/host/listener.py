@@ -1,8 +1,8 @@
-"""Decide whether another process than the right server may listen at a Unix socket.
+"""Decide whether a process other than the right server may listen at a Unix socket.
 
-millrace sends the password itself over a socket only where nobody can have created it but root, the
-user of this process, and owners of the socket's directory whom these two admitted. The load
-generator follows the same rules and words (``account.rs``); a test compares both.
+millrace sends a plain-text password over a socket only if nobody else can have created the socket
+than root, this process's user, and owners of the socket's directories that these two allowed. The
+load generator has the same rules and messages (``account.rs``); a test compares both.
 """
 
 import errno
@@ -20,12 +20,12 @@ _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def peer_pid(connected: sockets.socket) -> int:
-    """Return the number of the process that listens at the other end of a Unix socket."""
+    """Return the pid of the process that listens at the other end of a Unix socket."""
     return _credentials(connected)[0]
 
 
 def doubt(path: Path, connected: sockets.socket) -> str | None:
-    """Return why a wrong server may listen at the absolute ``path``; None where none can."""
+    """Return why a wrong server may listen at the absolute ``path``; None if that is impossible."""
     try:
         return _judge(path, _credentials(connected)[1])
     except OSError as error:
@@ -35,7 +35,7 @@ def doubt(path: Path, connected: sockets.socket) -> str | None:
 
 
 def _credentials(connected: sockets.socket) -> tuple[int, int]:
-    """Return the process and the user at the other end of a Unix socket."""
+    """Return the pid and the uid at the other end of a Unix socket."""
     sent = connected.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, _UCRED.size)
     pid, uid, _ = _UCRED.unpack(sent)
     return pid, uid & 0xFFFFFFFF
@@ -47,7 +47,7 @@ def _judge(path: Path, listener: int) -> str | None:
         place = entry.parent
         mode = place.lstat().st_mode
         if not mode & _WRITABLE_BY_OTHERS:
-            # A trusted user admitted the owner of each entry of this directory.
+            # Only a trusted user could create entries here, and so chose the owner of each entry.
             if not stat.S_ISLNK(status.st_mode):
                 trusted.add(status.st_uid)
         elif not mode & stat.S_ISVTX or status.st_uid not in trusted:

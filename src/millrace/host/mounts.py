@@ -1,7 +1,8 @@
-"""Give a thread, and the processes that it starts, a mount namespace of their own.
+"""Give a thread, and the processes that it starts, a private mount namespace.
 
 The namespace begins as a copy of the host's mounts and ends with the last process in it. The host's
-mounts never change. Needs CAP_SYS_ADMIN and Linux 5.12; call it within ``in_own_thread``.
+mounts never change. These functions need CAP_SYS_ADMIN and Linux 5.12; call them within
+``in_own_thread``.
 """
 
 import contextlib
@@ -24,10 +25,10 @@ _RDONLY, _NOSUID = 1, 2
 
 
 def take_own(change: Callable[[], None], *, writable: Sequence[Path]) -> None:
-    """Give this thread mounts of its own, and let ``change`` change them.
+    """Move this thread to a private mount namespace, and call ``change`` to add mounts.
 
-    Afterwards all mounts become read-only and ``nosuid``, except those at ``writable`` and below.
-    Raise OSError where the kernel refuses.
+    Afterwards all mounts become read-only and ``nosuid``, except those at or below ``writable``.
+    Raise OSError if the kernel refuses.
     """
     checked(libc.unshare(_CLONE_NEWNS))
     _set_attributes(Path("/"), _AT_RECURSIVE, propagation=_MS_PRIVATE)
@@ -38,17 +39,17 @@ def take_own(change: Callable[[], None], *, writable: Sequence[Path]) -> None:
 
 
 def bind(source: Path, target: Path) -> None:
-    """Bind-mount ``source``, with the mounts below it, at ``target``. Raise OSError."""
+    """Bind-mount ``source`` and the mounts below it at ``target``. Raise OSError."""
     flags = _MS_BIND | _MS_REC
     checked(libc.mount(os.fsencode(source), os.fsencode(target), None, flags, None))
 
 
 @contextlib.contextmanager
 def own() -> Iterator[None]:
-    """Let this thread, and what it starts in the block, see its mounts alone.
+    """Run the block in a private mount namespace, which only processes started in it share.
 
-    Changes of the host's mounts still arrive. A thread that is started in the block must end in it.
-    Raise OSError where the kernel refuses.
+    Later changes of the host's mounts are visible. Threads that are started in the block must end
+    in the block. Raise OSError if the kernel refuses.
     """
     with contextlib.ExitStack() as opened:
         before, work_dir = (
@@ -57,17 +58,17 @@ def own() -> Iterator[None]:
         opened.callback(os.close, before)
         opened.callback(os.close, work_dir)
         checked(libc.unshare(_CLONE_NEWNS))
-        opened.callback(os.fchdir, work_dir)  # to enter a namespace leads to its root
+        opened.callback(os.fchdir, work_dir)  # setns changes the working directory to the root
         opened.callback(_enter, before)
         _set_attributes(Path("/"), _AT_RECURSIVE, propagation=_MS_SLAVE)
         yield
 
 
 def _enter(namespace: int) -> None:
-    """Let this thread return to a mount namespace. Raise OSError.
+    """Move this thread to a mount namespace. Raise OSError.
 
-    The kernel refuses it while another thread shares the present one, and a thread that Python has
-    joined may take some more milliseconds to end.
+    The kernel refuses while another thread shares the current namespace. A thread that Python has
+    joined may take a few more milliseconds to end, so this function retries.
     """
     until_s = time.monotonic() + _ENDING_S
     while True:
@@ -83,9 +84,9 @@ def _enter(namespace: int) -> None:
 
 @contextlib.contextmanager
 def mounted(device: str, directory: Path, kind: str) -> Iterator[None]:
-    """Mount a file system of this kind in the block, without programs and devices.
+    """Mount a file system of type ``kind`` for the block, with ``noexec`` and ``nodev``.
 
-    It may stay in use afterwards, until its last user ends. Raise OSError.
+    The unmount is lazy: processes may keep using the file system. Raise OSError.
     """
     flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
     place = os.fsencode(directory)
@@ -97,7 +98,7 @@ def mounted(device: str, directory: Path, kind: str) -> Iterator[None]:
 
 
 def mount_empty(directory: Path, *, size_bytes: int) -> None:
-    """Mount an empty file system in memory, for this user alone. Raise OSError."""
+    """Mount an empty tmpfs that only this user can access. Raise OSError."""
     options = f"mode=700,size={size_bytes}".encode()
     flags = _MS_NOSUID | _MS_NODEV
     checked(libc.mount(b"tmpfs", os.fsencode(directory), b"tmpfs", flags, options))

@@ -1,7 +1,7 @@
-"""Parse files of Linux about a host in /proc, /sys and /etc: text in, plain values out.
+"""Parse files about a Linux host in /proc, /sys and /etc: text in, plain values out.
 
-Each function takes the text of one file, or None where the host has no such file. It returns None
-(or nothing) for facts that are not in the text.
+Each function takes the text of one file, or None if the host does not have the file. It returns
+None (or an empty collection) for facts that the text does not contain.
 """
 
 import re
@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-# Main ID register values (implementer, part) of server cores: Arm's cpuinfo has numbers, not names.
+# Values of the main ID register (implementer, part): Arm's cpuinfo has numbers instead of names.
 _ARM_CORES = {
     ("0x41", "0xd08"): "Arm Cortex-A72",
     ("0x41", "0xd0c"): "Arm Neoverse-N1",
@@ -23,7 +23,7 @@ _ARM_CORES = {
 
 @dataclass(frozen=True)
 class CpuInfo:
-    """The first CPU of /proc/cpuinfo, and the number of its CPUs as ``threads``."""
+    """The first CPU in /proc/cpuinfo; ``threads`` is the number of all CPUs there."""
 
     model: str | None
     vendor: str | None
@@ -55,7 +55,7 @@ def cpu_info(text: str | None) -> CpuInfo:
 
 
 def sizes(text: str | None) -> Mapping[str, int]:
-    """Parse /proc/meminfo. Sizes are in bytes (1 kB there is 1024 bytes); counts have no unit."""
+    """Parse /proc/meminfo. Sizes are converted to bytes (1 kB there is 1024); counts stay as is."""
     found: dict[str, int] = {}
     for line in (text or "").splitlines():
         match = re.fullmatch(r"([^:]+):\s+(\d+)( kB)?\s*", line)
@@ -65,7 +65,7 @@ def sizes(text: str | None) -> Mapping[str, int]:
 
 
 def swap_used(sizes: Mapping[str, int]) -> int | None:
-    """Return the used bytes of swap space, from the sizes in /proc/meminfo."""
+    """Return the used swap space in bytes, from the sizes in /proc/meminfo."""
     total, free = sizes.get("SwapTotal"), sizes.get("SwapFree")
     return None if total is None or free is None else total - free
 
@@ -85,7 +85,7 @@ def os_release(text: str | None) -> Mapping[str, str]:
 
 
 def chosen(text: str | None) -> str | None:
-    """Return the choice in brackets, as in ``always [madvise] never``, or else the text."""
+    """Return the word in brackets, as in ``always [madvise] never``; without brackets the text."""
     if text is None:
         return None
     match = re.search(r"\[([^\]]+)\]", text)
@@ -94,7 +94,7 @@ def chosen(text: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class Mount:
-    """A mounted filesystem; ``device`` is ``major:minor``, ``source`` mostly a path in /dev."""
+    """A mounted filesystem; ``device`` is ``major:minor``, ``source`` usually a path in /dev."""
 
     point: str
     type: str
@@ -104,7 +104,7 @@ class Mount:
 
 
 def mounts(text: str | None) -> tuple[Mount, ...]:
-    """Parse /proc/self/mountinfo; options of the mount precede those of the filesystem."""
+    """Parse /proc/self/mountinfo; ``options`` has those of the mount, then of the filesystem."""
     found = []
     for line in (text or "").splitlines():
         before, separator, after = line.partition(" - ")
@@ -130,7 +130,7 @@ def _unescape(text: str) -> str:
 
 
 def mount_of(path: str, table: tuple[Mount, ...]) -> Mount | None:
-    """Return the filesystem of an absolute path: the one mounted deepest, then last, above it."""
+    """Return the filesystem of an absolute path: the deepest, then the last, mount above it."""
     best = None
     for mount in table:
         inside = mount.point == "/" or f"{path}/".startswith(f"{mount.point}/")
@@ -141,7 +141,7 @@ def mount_of(path: str, table: tuple[Mount, ...]) -> Mount | None:
 
 @dataclass(frozen=True)
 class CpuTimes:
-    """Ticks since boot over all CPUs, from the first line of /proc/stat."""
+    """Clock ticks since boot over all CPUs, from the first line of /proc/stat."""
 
     busy: int
     idle: int
@@ -149,7 +149,7 @@ class CpuTimes:
 
 
 def cpu_times(text: str | None) -> CpuTimes | None:
-    """Return the CPU times of /proc/stat; None where it lacks them."""
+    """Return the CPU times in /proc/stat; None if there are none."""
     ticks = cpu_ticks(text)
     if ticks is None:
         return None
@@ -161,7 +161,7 @@ _CPU_STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "st
 
 
 def cpu_ticks(text: str | None) -> Mapping[str, int] | None:
-    """Return the ticks of all CPUs since boot by state, from /proc/stat; 0 for uncounted ones."""
+    """Return clock ticks of all CPUs since boot, by state, from /proc/stat; 0 if not counted."""
     for line in (text or "").splitlines():
         name, *values = line.split()
         if name == "cpu" and len(values) >= 4:
@@ -171,7 +171,7 @@ def cpu_ticks(text: str | None) -> Mapping[str, int] | None:
 
 
 def cpu_steal(text: str | None, cpus: Collection[int]) -> tuple[int, int] | None:
-    """Return the stolen and all ticks of some CPUs since boot; None where /proc/stat lacks any."""
+    """Return steal ticks and all ticks of ``cpus`` since boot; None if /proc/stat lacks a CPU."""
     found: dict[int, tuple[int, int]] = {}
     for line in (text or "").splitlines():
         match = re.match(r"cpu(\d+) ([\d ]+)$", line)
@@ -189,19 +189,19 @@ def cpu_count(text: str | None) -> int:
 
 
 def numbers(text: str | None) -> Mapping[str, int]:
-    """Parse a file whose lines are a name and a whole number, such as /proc/vmstat."""
+    """Parse a file of lines with a name and an integer, such as /proc/vmstat."""
     found = re.findall(r"^(\S+) (\d+)$", text or "", flags=re.MULTILINE)
     return {name: int(value) for name, value in found}
 
 
 def pressure_s(text: str | None) -> Mapping[str, float]:
-    """Parse /proc/pressure: seconds since boot in which ``some`` or all (``full``) tasks waited."""
+    """Parse a file of /proc/pressure: seconds since boot in which ``some`` or ``full`` stalled."""
     found = re.findall(r"^(some|full) .*\btotal=(\d+)$", text or "", flags=re.MULTILINE)
     return {name: int(total_us) / 1e6 for name, total_us in found}
 
 
 def control_groups(text: str | None) -> Mapping[str, str]:
-    """Parse /proc/self/cgroup: paths without leading slash by controller, "" in version 2."""
+    """Parse /proc/PID/cgroup: paths without leading slash, by controller (v2: "")."""
     groups: dict[str, str] = {}
     for line in (text or "").splitlines():
         _, _, named = line.partition(":")

@@ -1,14 +1,14 @@
-"""Find the program perf, start it, and report its abilities and the reasons for its failures.
+"""Find and start the program perf, and report its features and the reasons for its failures.
 
-Problem. For functions in memory that belongs to no file, the perf that reads a recording takes
-names from ``/tmp/perf-PID.map``, whoever created that file. It may hold another user's names, be a
-link to a file that only root may read, or be a pipe without an end. perf looks for the file for
-every sampled process, and in the mount namespace of that process.
+Problem. For functions in JIT-compiled code, perf reads names from ``/tmp/perf-PID.map``, whoever
+created that file. The file may have another user's names, be a link to a file that only root may
+read, or be a pipe that never ends. perf looks for the file for every sampled process, in the mount
+namespace of that process.
 
-Solution. Where perf runs as root, it gets mounts of its own, all read-only, with its own ``/tmp``.
-That holds only the directories of this user, because servers or perf itself may be there. Without
-CAP_SYS_CHROOT perf cannot enter the mounts of another process. Of root's capabilities it keeps
-those that read files and the kernel's symbols.
+Solution. If perf runs as root, it gets a private mount namespace: all mounts are read-only, and
+``/tmp`` has only this user's directories, because servers or perf itself may be there. perf keeps
+only the capabilities for reading files and kernel symbols. Without CAP_SYS_CHROOT it cannot enter
+the mount namespace of another process.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from millrace.host import mounts
 from millrace.system_calls import checked, in_own_thread, libc
 
 _TMP = Path("/tmp")  # noqa: S108 - perf looks for maps there
-_TMP_BYTES = 64 << 20  # perf writes the code there that the kernel maps into each process
+_TMP_BYTES = 64 << 20  # perf writes a copy of the vDSO there
 
 _PR_CAPBSET_DROP = 24
 _CAP_DAC_READ_SEARCH, _CAP_SYSLOG = 2, 34
@@ -42,13 +42,13 @@ class Perf:
     """A perf that runs on this host."""
 
     program: str
-    unwinds: bool  # it follows calls by DWARF
-    has_control: bool  # --control: it starts in advance, begins and ends on command
+    unwinds: bool  # supports call stacks by DWARF
+    has_control: bool  # --control: starts and stops recording on command
     has_size_limit: bool  # --max-size
 
 
 def find() -> Perf:
-    """Return the perf on PATH. Raise Unavailable for none, or one for another kernel."""
+    """Return the perf on PATH. Raise Unavailable if there is none or it does not run here."""
     program = shutil.which("perf")
     if program is None:
         raise Unavailable(
@@ -71,14 +71,14 @@ def find() -> Perf:
 
 
 def environment() -> dict[str, str]:
-    """Return every perf's environment, without settings that change what or where it records."""
+    """Return the environment for perf, without variables that change what or where it records."""
     path = os.environ.get("PATH", os.defpath)
     return {"PATH": path, "LC_ALL": "C", "PERF_CONFIG": "/dev/null", "DEBUGINFOD_URLS": ""}
 
 
 @contextlib.contextmanager
 def reading(perf: Perf, arguments: Sequence[str], memory: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Yield a perf that prints the recording in a descriptor; end it after the block."""
+    """Yield a perf process that prints a recording from a descriptor; end it after the block."""
     process = popen_isolated(
         [perf.program, *arguments, f"--input={path_of(memory)}"],
         pass_fds=[memory],
@@ -92,15 +92,15 @@ def reading(perf: Perf, arguments: Sequence[str], memory: int) -> Iterator[subpr
 
 
 def path_of(memory: int) -> str:
-    """Return the path by which a child opens a descriptor that was passed to it."""
+    """Return the path by which a child process opens an inherited descriptor."""
     return f"/proc/self/fd/{memory}"
 
 
 def refused(said: str) -> Unavailable:
-    """Return the reason why perf could not record, from its standard error."""
+    """Return the error for a perf that could not record, from its standard error."""
     lines = [line.strip() for line in said.splitlines()]
     telling = (line for line in lines if line not in ("", "Error:", "Events disabled"))
-    why = next(telling, "it ended without a word")
+    why = next(telling, "it ended without a message")
     if re.search(r"(?i)permi|paranoi|limited", said):
         return Unavailable(
             f"perf is not permitted to sample the server: {why}", hint=rights(FOR_WHOLE_CPUS)
@@ -109,7 +109,7 @@ def refused(said: str) -> Unavailable:
 
 
 def rights(wanted: int) -> str:
-    """Return the hint for work that needs ``kernel.perf_event_paranoid`` at most ``wanted``."""
+    """Return the hint for an operation that needs ``kernel.perf_event_paranoid`` <= ``wanted``."""
     return (
         "run millrace as root, give perf CAP_PERFMON and CAP_SYS_PTRACE, or set "
         f"kernel.perf_event_paranoid ({setting('perf_event_paranoid')} now) to {wanted}"
@@ -117,7 +117,7 @@ def rights(wanted: int) -> str:
 
 
 def setting(name: str) -> str:
-    """Return a setting of the kernel; ``unknown`` where it cannot be read."""
+    """Return a kernel setting; ``unknown`` if it cannot be read."""
     try:
         return Path("/proc/sys/kernel", name).read_text(encoding="ascii").strip()
     except OSError:
@@ -125,7 +125,7 @@ def setting(name: str) -> str:
 
 
 def _output(program: str, *arguments: str) -> tuple[int, str]:
-    """Run perf and return its exit status and its output; -1 and no text where it cannot run."""
+    """Run perf; return its exit status and output, or -1 and an empty text if it cannot run."""
     try:
         ran = subprocess.run(
             [program, *arguments],
@@ -144,10 +144,10 @@ def _output(program: str, *arguments: str) -> tuple[int, str]:
 def popen_isolated(
     argv: Sequence[str], *, pass_fds: Sequence[int], env: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
-    """Start a perf that prints to a pipe, in a session of its own.
+    """Start a perf that prints to a pipe, in its own session and isolated as described above.
 
-    Where the host allows no mount namespace, or this process is not root, perf starts in the mounts
-    of the host. Raise OSError where it cannot start.
+    If this process is not root or the host does not allow mount namespaces, perf is not isolated.
+    Raise OSError if it cannot start.
     """
 
     def start() -> subprocess.Popen[bytes]:
@@ -173,7 +173,7 @@ def popen_isolated(
 
 
 def _cover_tmp() -> None:
-    """Mount an empty directory over the shared ``/tmp``, and show this user's directories in it."""
+    """Mount an empty ``/tmp``, and bind-mount this user's directories of the shared one in it."""
     covered = os.open(_TMP, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         mounts.mount_empty(_TMP, size_bytes=_TMP_BYTES)
@@ -186,7 +186,7 @@ def _cover_tmp() -> None:
 
 
 def _own_directories(place: int) -> Iterator[str]:
-    """Yield the names of this user's directories in an open directory, without links."""
+    """Yield the names of this user's directories, but not links, in an open directory."""
     # A descriptor opened with O_PATH cannot list a directory.
     with os.scandir(f"/proc/self/fd/{place}") as entries:
         for entry in entries:
@@ -197,13 +197,13 @@ def _own_directories(place: int) -> Iterator[str]:
 
 
 def _drop_capabilities() -> None:
-    """Drop root's capabilities but reading from programs this thread starts. Raise OSError."""
+    """Let programs that this thread starts keep only capabilities for reading. Raise OSError."""
     for capability in range(64):
         if capability in (_CAP_DAC_READ_SEARCH, _CAP_SYSLOG):
             continue
         try:
             checked(libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0))
         except OSError as error:
-            if error.errno == errno.EINVAL:  # the kernel has no more of them
+            if error.errno == errno.EINVAL:  # this kernel has no further capabilities
                 return
             raise

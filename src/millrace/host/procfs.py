@@ -1,4 +1,4 @@
-"""Parse files about a process or thread in /proc into plain values; ValueError if malformed."""
+"""Parse files about processes and threads in /proc; raise ValueError for malformed ones."""
 
 import os
 from collections.abc import Mapping
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _READ_BYTES = 1 << 16
-_LIMIT_BYTES = 16 << 20  # any process can make its environ and cmdline terabytes long
+_LIMIT_BYTES = 16 << 20  # a process can make its environ and cmdline terabytes long
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD
 _RUNNING = b"running"
 
-# The kernel's names of calls, of requested bytes, and of bytes that reached a disk.
+# The kernel's names: calls, requested bytes, and bytes that were read from or written to a disk.
 IO: Mapping[str, bytes] = {
     "read_calls": b"syscr",
     "write_calls": b"syscw",
@@ -23,7 +23,7 @@ IO: Mapping[str, bytes] = {
 
 @dataclass(frozen=True)
 class Stat:
-    """The file /proc/PID/stat of a process, including its ended threads, or that of a thread."""
+    """The file /proc/PID/stat of a process (including ended threads) or of a thread."""
 
     name: str
     state: str
@@ -31,15 +31,15 @@ class Stat:
     is_kernel_thread: bool
     minor_faults: int
     major_faults: int
-    user_ticks: int  # of the clock SC_CLK_TCK
+    user_ticks: int  # 1 / SC_CLK_TCK s each
     system_ticks: int
-    children_ticks: int  # of ended children that were waited for
-    started_ticks: int  # since the boot
+    children_ticks: int  # of ended children that were reaped
+    started_ticks: int  # since boot
 
 
 @dataclass(frozen=True)
 class Call:
-    """The system call that blocks a thread; number -1 where none does, as in a page fault."""
+    """The system call that blocks a thread; number -1 if there is none, as in a page fault."""
 
     number: int
     arguments: tuple[int, ...]
@@ -60,7 +60,7 @@ def read(path: str | Path, limit_bytes: int = _LIMIT_BYTES) -> bytes:
 
 
 def read_or_none(path: str | Path, limit_bytes: int = _LIMIT_BYTES) -> bytes | None:
-    """Return the content of a file of /proc; None where it is gone or may not be read."""
+    """Return the content of a file of /proc; None if it is missing or permission is denied."""
     try:
         return read(path, limit_bytes)
     except OSError:
@@ -68,14 +68,14 @@ def read_or_none(path: str | Path, limit_bytes: int = _LIMIT_BYTES) -> bytes | N
 
 
 def stat(raw: bytes) -> Stat:
-    """Parse /proc/PID/stat; ValueError where it is too short."""
-    # The name in parentheses may hold anything, parentheses and white space too.
+    """Parse /proc/PID/stat; raise ValueError if it is too short."""
+    # The name in parentheses may contain anything, including parentheses and white space.
     opening, closing = raw.index(b"("), raw.rindex(b")")
     fields = raw[closing + 1 :].split()
     if len(fields) < 20:
         raise ValueError(f"too short for a stat file: {raw!r}")
     numbers = [int(field) for field in fields[1:20]]
-    # The manual's field 4 is the first of these numbers.
+    # The first of these numbers is field 4 in proc(5).
     return Stat(
         name=raw[opening + 1 : closing].decode(errors="replace"),
         state=fields[0].decode(),
@@ -91,7 +91,7 @@ def stat(raw: bytes) -> Stat:
 
 
 def schedstat(raw: bytes) -> tuple[int, int]:
-    """Parse /proc/PID/task/TID/schedstat: nanoseconds on a CPU, and runnable without a CPU."""
+    """Parse /proc/PID/task/TID/schedstat: ns on a CPU, and ns runnable but waiting for a CPU."""
     ran_ns, waited_ns, _slices = raw.split()
     return int(ran_ns), int(waited_ns)
 
@@ -104,7 +104,7 @@ def switches(raw: bytes) -> tuple[int, int]:
 
 
 def io(raw: bytes) -> dict[str, int]:
-    """Parse /proc/PID/io of a process, including its ended threads, or that of a thread."""
+    """Parse the file ``io`` of a process (including ended threads) or of a thread."""
     return dict(zip(IO, _numbers(raw, *IO.values()), strict=True))
 
 
@@ -119,13 +119,13 @@ def call(raw: bytes) -> Call | None:
 
 
 def stack_pointer(raw: bytes) -> int | None:
-    """Return a waiting thread's stack pointer, from its syscall file; None while it runs."""
+    """Return a waiting thread's stack pointer from its file ``syscall``; None while it runs."""
     words = raw.split()
     return None if words[0] == _RUNNING else int(words[-2], 16)
 
 
 def writes_through(raw: bytes) -> bool:
-    """Return whether writes wait for the disk (O_DSYNC), by the text of /proc/PID/fdinfo/N."""
+    """Return whether a descriptor has O_DSYNC (synchronous writes), from /proc/PID/fdinfo/N."""
     return bool(int(_fields(raw).get(b"flags", b"0"), 8) & os.O_DSYNC)
 
 
@@ -134,7 +134,7 @@ def _numbers(raw: bytes, *names: bytes) -> list[int]:
     try:
         return [int(found[name]) for name in names]
     except KeyError as error:
-        raise ValueError(f"a file of /proc without {error.args[0]!r}") from error
+        raise ValueError(f"a file of /proc lacks the field {error.args[0]!r}") from error
 
 
 def _fields(raw: bytes) -> dict[bytes, bytes]:

@@ -1,9 +1,9 @@
-"""Read a file with the rights of another user.
+"""Read a file with the privileges of another user.
 
-Problem. A build tree that is used in place may belong to anybody. A link in it may lead to a file
-that only root can read, and may be replaced between a check and the reading of the file.
+Problem. A build tree that is used in place may belong to any user. A symbolic link in it may point
+to a file that only root can read, and the link may change between a check and the read.
 
-Solution. A process of the user that gets the content reads it, so that the user learns nothing new.
+Solution. The user who will see the content also reads it, in a process with that user's uid.
 """
 
 import subprocess
@@ -14,10 +14,10 @@ _ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
 
 
 def read_as_user(path: Path, uid: int | None, *, limit_bytes: int) -> bytes:
-    """Return a file's content as the user ``uid`` reads it; None: as this process's user.
+    """Return a file's content, read as the user ``uid`` (None: as this process's user).
 
-    Raise OSError where that user cannot, ValueError for more than ``limit_bytes`` and for a file
-    whose content does not end.
+    Raise OSError if this user cannot read the file. Raise ValueError if it has more than
+    ``limit_bytes``, or reading does not end in time (a pipe, say).
     """
     if uid is None:
         with path.open("rb") as file:
@@ -45,7 +45,8 @@ def _read_by_process(path: Path, uid: int, limit_bytes: int) -> bytes:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise ValueError(f"{path}: its content does not end") from None
+        raise ValueError(f"{path}: reading did not end within {_READ_LIMIT_S:.0f} s") from None
     if done.returncode != 0:
-        raise OSError(f"{path}: the user {uid} cannot read it")
+        _, _, reason = done.stderr.decode(errors="replace").strip().rpartition(": ")
+        raise OSError(f"{path}: not readable by uid {uid}: {reason}")
     return done.stdout

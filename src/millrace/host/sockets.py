@@ -1,9 +1,8 @@
 """Classify the sockets on which a server's threads wait, by the process at the other end.
 
-A connected socket belongs to a client, unless its other end is in this process: then it is a
-session through which millrace observes the server. A listening socket serves no session yet.
-Sockets are identified by their inode, which the link /proc/PID/fd/N contains, too:
-``socket:[inode]``.
+A connected socket belongs to a client. If its other end is in this process, the client is millrace
+itself, which observes the server. A listening socket has no session yet. Sockets are identified by
+their inode, which the link /proc/PID/fd/N also contains: ``socket:[inode]``.
 """
 
 import os
@@ -47,13 +46,13 @@ _ANSWER_LIMIT_S = 1.0
 
 @dataclass(frozen=True)
 class Sockets:
-    """The inodes of listening sockets, and of sockets whose other end is in this process."""
+    """Inodes of listening sockets, and of sockets whose other end is in this process."""
 
     listening: frozenset[int]
     own: frozenset[int]
 
     def use(self, link: str) -> Use | None:
-        """Classify a socket by its link; None where the link leads to no socket."""
+        """Return the use of a socket by its link; None if the link is not to a socket."""
         inode = inode_of(link)
         if inode is None:
             return None
@@ -63,13 +62,13 @@ class Sockets:
 
 
 def inode_of(link: str) -> int | None:
-    """Return the inode in the link of a socket's descriptor; None for other links."""
+    """Return the inode from the link of a socket's descriptor; None for other links."""
     match = _LINK.fullmatch(link)
     return int(match[1]) if match else None
 
 
 def listening(pid: int) -> frozenset[int]:
-    """Return the inodes of the listening sockets in the network namespace of a process."""
+    """Return the inodes of listening sockets in the network namespace of a process."""
     net = f"/proc/{pid}/net"
     found: set[int] = set()
     for name in ("tcp", "tcp6"):
@@ -89,7 +88,7 @@ def listening_tcp(text: str) -> set[int]:
 
 
 def accepted_tcp(text: str, port: int) -> dict[int, int]:
-    """Return the connected sockets' inodes at ``port``, by the other port, in /proc/net/tcp(6)."""
+    """Return inodes of connected sockets at ``port``, by remote port, from /proc/net/tcp(6)."""
     rows = [line.split() for line in text.splitlines()[1:]]
     return {
         int(row[2].rpartition(":")[2], 16): int(row[9])
@@ -100,19 +99,19 @@ def accepted_tcp(text: str, port: int) -> dict[int, int]:
 
 
 def listening_unix(text: str) -> set[int]:
-    """Return the listening sockets' inodes in /proc/net/unix; names there may hold newlines."""
+    """Return the inodes of listening sockets in /proc/net/unix; names may contain newlines."""
     rows = filter(None, map(_UNIX_ROW.fullmatch, text.split("\n")))
     return {int(row["inode"]) for row in rows if int(row["flags"], 16) & _ACCEPTS}
 
 
 def own() -> frozenset[int]:
-    """Return the inodes at the other ends of this process's UNIX sockets now. Raise OSError."""
+    """Return the inodes of the peers of this process's UNIX sockets. Raise OSError."""
     ours = set()
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - quick, at a mark
         try:
             inode = inode_of(str(Path(f"/proc/self/fd/{name}").readlink()))
         except OSError:
-            continue  # the descriptor of this directory, closed by now
+            continue  # the descriptor of the listed directory, which is closed now
         if inode is not None:
             ours.add(inode)
     others = peers()
@@ -120,13 +119,13 @@ def own() -> frozenset[int]:
 
 
 def peers() -> Mapping[int, int]:
-    """Return the inode at the other end of each connected UNIX socket. Raise OSError."""
+    """Return the peer's inode for each connected UNIX socket's inode. Raise OSError."""
     pairs = (peer(body) for body in _unix_sockets(_ALL_STATES, _SHOW_PEER))
     return dict(pair for pair in pairs if pair is not None)
 
 
 def _unix_sockets(states: int, show: int) -> Iterator[bytes]:
-    """Yield the kernel's messages about the UNIX sockets in these states. Raise OSError."""
+    """Yield the kernel's messages about UNIX sockets in these states. Raise OSError."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as asked:
         asked.settimeout(_ANSWER_LIMIT_S)
         request = _REQUEST.pack(socket.AF_UNIX, 0, 0, states, 0, show, _NO_COOKIE, _NO_COOKIE)
@@ -143,7 +142,7 @@ def _unix_sockets(states: int, show: int) -> Iterator[bytes]:
 
 
 def messages(answer: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the type and the body of each netlink message of an answer."""
+    """Yield the type and the body of each netlink message in a reply."""
     at = 0
     while at + _HEADER.size <= len(answer):
         size, kind, *_ = _HEADER.unpack_from(answer, at)
@@ -159,7 +158,7 @@ def _inode(body: bytes) -> int:
 
 
 def peer(body: bytes) -> tuple[int, int] | None:
-    """Return the inodes of a message's UNIX socket and of its other end; None without one."""
+    """Return the inodes of a message's UNIX socket and of its peer; None without a peer."""
     if len(body) < _MESSAGE.size:
         return None
     at = _MESSAGE.size

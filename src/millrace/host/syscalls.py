@@ -1,4 +1,4 @@
-"""System calls in which threads wait: numbers by architecture, and uses (syscalls.csv)."""
+"""Look up system calls in which threads wait: names by number, and uses (syscalls.csv)."""
 
 import csv
 import functools
@@ -11,7 +11,7 @@ _TABLE = Path(__file__).with_suffix(".csv")
 
 @functools.cache
 def names(architecture: str | None = None) -> Mapping[int, str]:
-    """Return the names by number on an architecture of ``uname -m``; none where it is unknown."""
+    """Return names by number on an architecture (``uname -m``); empty if it is unknown."""
     machine = architecture or os.uname().machine
     return {int(row[machine]): row["name"] for row in _rows() if row.get(machine)}
 

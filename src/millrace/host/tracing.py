@@ -1,11 +1,11 @@
-"""Trace events of the kernel in a private instance: its scheduler's, or system calls.
+"""Trace kernel events (the scheduler's, or system calls) in a private trace instance.
 
-An instance is a directory of the tracing file system (tracefs) with buffers of its own; removing
-the directory ends it. The next process removes an instance that a killed one left behind.
+An instance is a directory in the tracing file system (tracefs) with its own buffers; removing the
+directory ends it. If a process is killed, the next process removes the instance left behind.
 
-Distributions mount tracefs with systemd; containers and small virtual machines do not. Root then
-attaches it to a descriptor instead of a directory (fsopen and fsmount, Linux 5.2). The mount ends
-with the last descriptor, so a killed process leaves none behind.
+Most distributions mount tracefs at boot; containers and small virtual machines do not. In that
+case, root mounts it to a descriptor instead of a directory (fsopen and fsmount, Linux 5.2). The
+mount ends with the last descriptor, so a killed process leaves no mount behind.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from millrace.system_calls import call
 _PLACES = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
 _TRACEFS = "tracefs"
 
-# The same numbers on all architectures from Linux 5.1 on; the C library names them since 2.36.
+# These numbers are the same on all architectures; glibc has functions for them since 2.36.
 _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
 _FSOPEN_CLOEXEC = _FSMOUNT_CLOEXEC = 1
 _FSCONFIG_CMD_CREATE = 6
@@ -42,26 +42,26 @@ _numbers = itertools.count()
 _BUFFERS_KB = 8 << 10
 _LEAST_BUFFER_KB = 256
 
-_RIGHTS = "run millrace as root, or let its user write to /sys/kernel/tracing"
-_HOST_NUMBERS = "let the container share the processes of its host: docker run --pid=host"
-_OF_THE_HOST = "pid:[4026531836]"  # the initial namespace of processes, the same in every kernel
+_RIGHTS = "run millrace as root, or give its user write permission for /sys/kernel/tracing"
+_HOST_NUMBERS = "start the container in the pid namespace of its host: docker run --pid=host"
+_OF_THE_HOST = "pid:[4026531836]"  # the initial pid namespace, the same in every kernel
 
 
 @contextmanager
 def opened_tracefs() -> Iterator[Path]:
-    """Yield the directory of the tracing file system. Raise Unavailable where it is forbidden."""
+    """Yield the directory of the tracing file system. Raise Unavailable if it cannot be used."""
     writable = next((place for place in _PLACES if _may_use(place)), None)
     if writable is not None:
         yield writable
         return
     if not _is_supported():
-        raise Unavailable("this kernel traces no events")
+        raise Unavailable("this kernel does not support event tracing")
     if os.geteuid() != 0:
-        raise Unavailable("only root may trace the kernel's events here", hint=_mount_command())
+        raise Unavailable("permission denied to trace kernel events", hint=_mount_command())
     try:
         descriptor = _mount_detached()
     except OSError as error:
-        why = f"the kernel's tracing file system cannot be mounted: {error.strerror}"
+        why = f"cannot mount the kernel's tracing file system: {error.strerror}"
         raise Unavailable(why, hint=_AS_ROOT) from error
     try:
         yield Path(f"/proc/self/fd/{descriptor}")
@@ -81,7 +81,7 @@ def _is_supported() -> bool:
 
 
 def _mount_command() -> str:
-    """Return the command that gives the current user access to the kernel's tracing."""
+    """Return the command that gives the current user access to kernel tracing."""
     user = os.geteuid()
     if os.path.ismount(_PLACES[0]):
         return f"sudo mount -o remount,uid={user},mode=700 {_PLACES[0]}"
@@ -89,7 +89,7 @@ def _mount_command() -> str:
 
 
 def _mount_detached() -> int:
-    """Mount the file system at no directory and return a descriptor of its root."""
+    """Mount tracefs without a directory; return a descriptor of its root."""
     context = call(_FSOPEN, _TRACEFS.encode(), _FSOPEN_CLOEXEC)
     try:
         call(_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0)
@@ -99,38 +99,38 @@ def _mount_detached() -> int:
 
 
 class Tracing:
-    """A trace of events of a ``system`` of the kernel's; ``close`` discards it."""
+    """A trace of kernel events of one ``system``; ``close`` discards it."""
 
     def __init__(self, events: Collection[str], system: str = "sched") -> None:
-        """Prepare a trace that ``start`` begins. Raise Unavailable where that is not allowed."""
+        """Prepare a trace without starting it. Raise Unavailable if tracing is not permitted."""
         self._events = [f"events/{system}/{event}" for event in events]
         with contextlib.ExitStack() as opened:
             self._directory = _create_instance(opened)
             self._opened = opened.pop_all()
         try:
             self._write("trace_clock", "mono")
-            # Each event names its threads; recording names at every switch costs as much as
-            # everything else.
+            # Events contain thread names; recording the names of every switch, too, would double
+            # the overhead.
             self._write("trace_options", "norecord-cmd")
             self._write("tracing_on", "0")
             size_kb = max(_BUFFERS_KB // (os.cpu_count() or 1), _LEAST_BUFFER_KB)
             self._write("buffer_size_kb", str(size_kb))
         except OSError as error:
             self.close()
-            raise Unavailable(f"the kernel cannot trace: {error}") from error
+            raise Unavailable(f"cannot set up a kernel trace: {error}") from error
 
     def follow(self, threads: Collection[int]) -> None:
-        """Record only events of these threads, and of those that they start."""
+        """Record only events of these threads and of threads that they start."""
         self._write("set_event_pid", " ".join(map(str, threads)))
         self._write("options/event-fork", "1")
 
     def set_filters(self, filters: Mapping[str, str]) -> None:
-        """Record only the events that the filters admit; the keys are names of events."""
+        """Record only events that match their filter; ``filters`` maps event names to filters."""
         for event, text in filters.items():
             self._write(f"events/sched/{event}/filter", text)
 
     def start(self) -> None:
-        """Enable all events, then record: enabling one takes milliseconds."""
+        """Enable all events, then start recording: enabling an event takes milliseconds."""
         for event in self._events:
             self._write(f"{event}/enable", "1")
         self._write("tracing_on", "1")
@@ -141,11 +141,11 @@ class Tracing:
             self._write(f"{event}/enable", "0")
 
     def text(self) -> str:
-        """Return the recorded events, one a line; comments begin with #."""
+        """Return the recorded events, one per line; comments begin with #."""
         return (self._directory / "trace").read_text(encoding="utf-8", errors="replace")
 
     def lost(self) -> int:
-        """Return the number of events that the buffers had no room for."""
+        """Return the number of events lost because the buffers were full."""
         stats = self._directory.glob("per_cpu/cpu*/stats")
         return sum(int(number) for each in stats for number in _OVERRUN.findall(each.read_text()))
 
@@ -158,7 +158,7 @@ class Tracing:
 
 
 def check() -> None:
-    """Raise Unavailable where the scheduler's events cannot be traced; change nothing."""
+    """Raise Unavailable if scheduler events cannot be traced; nothing changes."""
     with contextlib.ExitStack() as opened:
         _instances(opened)
 
@@ -173,7 +173,7 @@ def _create_instance(opened: contextlib.ExitStack) -> Path:
     except OSError as error:
         refused = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
         raise Unavailable(
-            f"the kernel cannot trace its scheduler: {error}", hint=_RIGHTS if refused else None
+            f"cannot create a kernel trace instance: {error}", hint=_RIGHTS if refused else None
         ) from error
     opened.callback(_removed, made)
     return made
@@ -182,7 +182,7 @@ def _create_instance(opened: contextlib.ExitStack) -> Path:
 def _instances(opened: contextlib.ExitStack) -> Path:
     """Return the directory of all instances, usable until ``opened`` closes."""
     if not is_in_host_pid_namespace():
-        raise Unavailable("the kernel's events name processes otherwise here", hint=_HOST_NUMBERS)
+        raise Unavailable("kernel events have other process ids here", hint=_HOST_NUMBERS)
     return opened.enter_context(opened_tracefs()) / "instances"
 
 
@@ -192,7 +192,7 @@ def _removed(instance: Path) -> None:
 
 
 def is_in_host_pid_namespace() -> bool:
-    """Return whether process numbers here are those in the kernel's events."""
+    """Return whether process ids here are the same as in kernel events."""
     try:
         return str(Path("/proc/self/ns/pid").readlink()) == _OF_THE_HOST
     except OSError:
@@ -200,7 +200,7 @@ def is_in_host_pid_namespace() -> bool:
 
 
 def _remove_orphans(instances: Path) -> None:
-    """Remove instances of processes that have ended."""
+    """Remove instances whose process has ended."""
     for left in instances.iterdir():
         owner = _NAME.fullmatch(left.name)
         if owner and not Path("/proc", owner[1]).exists():

@@ -1,15 +1,14 @@
-"""Find valgrind, and write the commands that count a program's instructions with callgrind.
+"""Find valgrind, and build the command lines that count a program's instructions with callgrind.
 
-callgrind translates a program and counts each instruction that it executes, without help from the
-CPU. While it does not count, the program runs at a fraction of its speed, but at a usable one.
+callgrind translates a program's code and counts each executed instruction; it needs no hardware
+counters. While counting is off, the program is slow but usable.
 
-Problem. callgrind takes monitor commands (valgrind's manual, "Monitor command handling") from the
-program ``vgdb``, through pipes and memory in files. To reach a program whose threads all wait,
-``vgdb`` traces it, which a user may lack the right to do, and which a confined program does not
-allow.
+Problem. The program ``vgdb`` sends monitor commands to callgrind (valgrind's manual, "Monitor
+command handling") through pipes and shared memory. If all threads of the program wait, ``vgdb``
+uses ptrace to interrupt them, but the user may lack the privilege, or the program is sandboxed.
 
-Solution. ``vgdb`` traces nothing here. callgrind looks for commands itself after a number of steps
-of the program; whoever sends a command makes the program work meanwhile.
+Solution. ``vgdb`` does not use ptrace here. callgrind polls for commands after a number of executed
+blocks; the sender of a command must keep the program busy meanwhile.
 """
 
 import re
@@ -22,7 +21,7 @@ from pathlib import Path
 from millrace.errors import PermanentHostError
 
 MOST_CALLERS = 200
-"""The callers by which callgrind distinguishes calls of a function, the innermost first."""
+"""The number of innermost callers by which callgrind distinguishes calls of a function."""
 
 _HINT = "install the package valgrind (Debian, Ubuntu, Fedora)"
 _ASK_LIMIT_S = 10.0
@@ -34,16 +33,16 @@ _DUMP = re.compile(rf"{re.escape(_OUTPUT)}\.(\d{{1,6}})-(\d{{1,6}})")
 
 @dataclass(frozen=True)
 class Valgrind:
-    """A valgrind that runs on this host: its program, that of ``vgdb``, and its version."""
+    """A valgrind that runs on this host: the paths of valgrind and ``vgdb``, and the version."""
 
     program: str
     control: str
     version: str
 
     def callgrind(self, directory: Path) -> tuple[str, ...]:
-        """Return the arguments before a program's own that count once ``COUNT`` was sent.
+        """Return the command prefix that runs a program under callgrind, with counting off.
 
-        The program's user must be able to write in ``directory``, which has nothing else.
+        ``directory`` must be empty and writable for the program's user.
         """
         return (
             self.program,
@@ -51,14 +50,14 @@ class Valgrind:
             "--instr-atstart=no",
             "--separate-threads=yes",
             f"--separate-callers={MOST_CALLERS}",
-            "--cache-sim=no",  # else the host's caches would have a part in it
+            "--cache-sim=no",  # the cache simulation would depend on the host's caches
             "--dump-line=no",
             f"--callgrind-out-file={directory / _OUTPUT}",
             f"--vgdb-prefix={directory / _PIPES}",
         )
 
     def monitor(self, directory: Path, pid: int, command: str) -> tuple[str, ...]:
-        """Return the arguments that send a command to the program that counts in ``directory``."""
+        """Return the command line that sends a monitor command to the program in ``directory``."""
         return (
             self.control,
             f"--vgdb-prefix={directory / _PIPES}",
@@ -69,26 +68,26 @@ class Valgrind:
 
 
 COUNT, PAUSE, FORGET, DUMP = "instrumentation on", "instrumentation off", "zero", "dump"
-"""Monitor commands: start and pause counting; forget what was counted; write it and forget it."""
+"""Monitor commands: start and stop counting; reset the counts; write and reset the counts."""
 
 
 def environment(directory: Path) -> Mapping[str, str]:
-    """Return what a program that counts in ``directory`` needs in its environment."""
+    """Return the environment variables for a program that counts in ``directory``."""
     return {"TMPDIR": str(directory)}
 
 
 def dump_of(name: str) -> tuple[int, int] | None:
-    """Return the numbers, from 1, of the dump and of the thread that a file of this name has."""
+    """Return the dump and thread numbers (from 1) in a dump file's name; None for other files."""
     match = _DUMP.fullmatch(name)
     return None if match is None else (int(match[1]), int(match[2]))
 
 
 def find() -> Valgrind:
-    """Return the valgrind on PATH. Raise PermanentHostError for none, or one that does not run."""
+    """Return the valgrind on PATH. Raise PermanentHostError if there is none or it does not run."""
     program, control = shutil.which("valgrind"), shutil.which("vgdb")
     if program is None or control is None:
         raise PermanentHostError(
-            "valgrind, which counts instructions, is not installed", hint=_HINT
+            "valgrind is not installed, but counting instructions needs it", hint=_HINT
         )
     try:
         ran = subprocess.run(

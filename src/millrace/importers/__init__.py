@@ -1,5 +1,5 @@
-"""Read results of other tools: CSV files of values, and what benchmarks print or export.
+"""Read results of other tools: CSV files, and the output or export files of benchmark programs.
 
-A reader returns plain values with their unit, and refuses, with file, line and column, what it
-cannot read. It judges nothing: that is for ``millrace.analysis``.
+A reader returns plain values with their unit. Invalid input is an error with file, line and column.
+Statistics and verdicts do not belong here: ``millrace.analysis`` computes them.
 """

@@ -1,4 +1,4 @@
-"""Read what one run of HammerDB's TPROC-C prints: new orders per minute (NOPM)."""
+"""Read the output of one run of HammerDB's TPROC-C: new orders per minute (NOPM)."""
 
 import re
 
@@ -6,7 +6,7 @@ from millrace.importers.text_output import Output, Unreadable, found_in, refuse_
 from millrace.importers.units import Measure
 
 MEASURE = Measure("NOPM", "higher")
-_HINT = "keep the log of one timed run of TPROC-C, up to its TEST RESULT, in the file"
+_HINT = "give the log of one timed run of TPROC-C, up to its TEST RESULT"
 
 _RESULT = re.compile(r"TEST RESULT : System achieved ([0-9.]+) NOPM from \d+ ")
 _FAILED = re.compile(r"^.*(?:FINISHED FAILED|\bError in Virtual User\b).*", re.MULTILINE)
@@ -26,7 +26,7 @@ def read(text: str) -> Output:
     if len(results) > 1:
         raise several("the results", len(results), "HammerDB")
     if not results:
-        raise Unreadable("has no NOPM of HammerDB", _HINT)
+        raise Unreadable("has no NOPM result of HammerDB", _HINT)
     settings = found_in(text, _SETTINGS)
     users = settings.get("number of virtual users", "")
     version = _VERSION.search(text)

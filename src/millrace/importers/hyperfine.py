@@ -1,9 +1,9 @@
 """Read hyperfine's JSON exports: each call of hyperfine is a block, each command a treatment.
 
-Hyperfine repeats one command, then the next. Repeats of one call therefore share the state of the
-host at that time and are not separate trials; their mean is one value. Versions 1 export that mean,
-version 2 the single measurements. A command that ended with another exit status than 0
-(``--ignore-failure``) is refused: its time is that of a failure.
+Hyperfine repeats one command, then the next. Repeats within a call therefore share the state of the
+host at that time and are not separate trials; their mean is one value. Hyperfine 1 exports the
+mean, hyperfine 2 the single times. A command with a non-zero exit status (``--ignore-failure``) is
+refused: its time is the time of a failure.
 """
 
 import math
@@ -30,10 +30,10 @@ _HINT = "write the file with `hyperfine --export-json FILE COMMAND COMMAND ...`"
 
 
 def read(paths: Sequence[Path]) -> Imported:
-    """Return the mean times in s of the commands in each file, the first file being block 1.
+    """Return the mean time in s of each command in each file; the first file is block 1.
 
-    Raises UserError for a file that is not from hyperfine, or that has a command twice or one that
-    failed, and for files with equal contents.
+    Raise UserError for a file that is not from hyperfine, has a command twice or has a failed
+    command, and for files with equal contents.
     """
     values = []
     digests = []
@@ -56,7 +56,7 @@ def _means(path: Path, text: str) -> list[tuple[str, float]]:
         raise UserError(f"{where} has no results of hyperfine", hint=_HINT)
     means = [_mean(f"{where}, results[{number}]", result) for number, result in enumerate(results)]
     counts = Counter(name for name, _ in means)
-    if max(counts.values()) > 1:  # one name for a scan of parameters
+    if max(counts.values()) > 1:  # a parameter scan has the same name for all commands
         means = [
             (f"{name}{_parameters(result)}", mean_s)
             for (name, mean_s), result in zip(means, results, strict=True)
@@ -66,7 +66,7 @@ def _means(path: Path, text: str) -> list[tuple[str, float]]:
         if count > 1:
             raise UserError(
                 f"{where} has the command {name!r} twice",
-                hint="tell them apart with `hyperfine --command-name`",
+                hint="give each command a different name with `hyperfine --command-name`",
             )
     return means
 
@@ -90,7 +90,7 @@ def _mean(where: str, result: Any) -> tuple[str, float]:
 
 
 def _refuse_failures(where: str, result: Any, measured: Any) -> None:
-    """Raise UserError where an exit status is not 0; null is that of a killed command."""
+    """Raise UserError if an exit status is not 0; a killed command has the status null."""
     statuses = _entry(result, "exit_codes")
     if not isinstance(statuses, list):
         each = measured if isinstance(measured, list) else []
@@ -109,13 +109,13 @@ def _refuse_failures(where: str, result: Any, measured: Any) -> None:
         how.append("killed by a signal")
     raise UserError(
         f"{where} failed in {len(failed)} of {counted(len(statuses), 'run')}: {'; '.join(how)}",
-        hint="correct the command and measure again without --ignore-failure; where another "
-        "status than 0 is right, make it 0 in the command",
+        hint="correct the command and measure again without --ignore-failure; if a non-zero status "
+        "is right, let the command exit with 0 instead",
     )
 
 
 def _parameters(result: Any) -> str:
-    """Return the parameters of a command, such as `` (threads=8)``; empty without any."""
+    """Return the parameters of a command as text, such as `` (threads=8)``; empty without any."""
     parameters = _entry(result, "parameters")
     if not isinstance(parameters, dict) or not parameters:
         return ""

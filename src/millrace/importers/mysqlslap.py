@@ -1,4 +1,4 @@
-"""Read what one run of mysqlslap (mariadb-slap) prints: the mean time of its repetitions."""
+"""Read the output of one run of mysqlslap (mariadb-slap): the mean time of its repetitions."""
 
 import csv
 import io
@@ -8,7 +8,7 @@ from millrace.importers.text_output import Output, Unreadable, found_in, refuse_
 from millrace.importers.units import Measure
 
 MEASURE = Measure("s", "lower")
-_HINT = "keep what one run of mysqlslap prints, with or without --csv, in the file"
+_HINT = "give the whole output of one run of mysqlslap, with or without --csv"
 
 _MEAN = re.compile(r"^\s*Average number of seconds to run all queries: ([0-9.]+) seconds", re.M)
 _SETTINGS = {
@@ -21,7 +21,7 @@ _CSV_NAMES = ("engine", "load", "mean", "least", "most", "number of clients", "q
 
 
 def read(text: str) -> Output:
-    """Return the mean time of a run, in s, and its settings."""
+    """Return the mean time of a run in s, and its settings."""
     refuse_failed(text, _FAILED)
     means: list[str] = _MEAN.findall(text)
     if len(means) > 1:
@@ -41,7 +41,7 @@ def _of_csv(text: str) -> Output:
     if len(rows) > 1:
         raise several("the times", len(rows), "mysqlslap")
     if not rows:
-        raise Unreadable("has no time of mysqlslap", _HINT)
+        raise Unreadable("has no mean time of mysqlslap", _HINT)
     found = dict(zip(_CSV_NAMES, rows[0], strict=False))
     names = ("engine", "load", "number of clients", "queries per client")
     return _output(found["mean"], {name: found[name] for name in names})

@@ -1,4 +1,4 @@
-"""Read values of treatments that took turns in blocks from a CSV file, and write such a file."""
+"""Read and write CSV files of paired values: one value per treatment and block."""
 
 import csv
 import io
@@ -21,15 +21,15 @@ _HINT = (
     "may follow"
 )
 
-# The values of each treatment by block, treatments and blocks in the order of the file.
+# The values by treatment and block, both in the order of the file.
 Values = Mapping[str, Mapping[str, float]]
 
 
 class Counts(NamedTuple):
-    """The numbers of a trial's operations by their fate; None where one is not known.
+    """The numbers of a trial's operations by outcome; None if unknown.
 
-    ``operations`` succeeded and ``errors`` failed, ``retries`` were begun again, and ``skipped``
-    were not sent.
+    ``operations`` succeeded, ``errors`` failed, ``retries`` were repeated, ``skipped`` were not
+    sent.
     """
 
     operations: int | None = None
@@ -39,7 +39,7 @@ class Counts(NamedTuple):
 
 
 class Value(NamedTuple):
-    """The measured value of one trial; ``text`` has its digits as written, or is empty."""
+    """The measured value of one trial; ``text`` is the number as written in the file, or empty."""
 
     block: str
     treatment: str
@@ -50,7 +50,7 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True)
 class Imported:
-    """The values of another program's files, their measure, and notes for the user."""
+    """The values from another program's files, their unit and direction, and notes for the user."""
 
     values: tuple[Value, ...]
     measure: Measure
@@ -59,11 +59,11 @@ class Imported:
 
 @dataclass(frozen=True)
 class Pairs:
-    """A file of pairs.
+    """The contents of a file of pairs.
 
-    ``work`` has the trials' counts by treatment and block, where the file states how many
-    operations a trial did; ``unit_of_last_digit`` is that of the values, 0 where they have all
-    digits of a floating-point number.
+    ``work`` has the counts of trials by treatment and block, if the file has a column
+    ``operations``. ``unit_of_last_digit`` is the unit to which the values are rounded, 0 if they
+    are not rounded.
     """
 
     values: Values
@@ -75,8 +75,8 @@ class Pairs:
 def read(path: Path) -> Pairs:
     """Read the file of pairs at ``path``.
 
-    Raises ValidationError with the lines of all errors, UserError for a file that cannot be read or
-    has a single treatment.
+    Raise ValidationError with the lines of all errors, and UserError for a file that cannot be read
+    or has only one treatment.
     """
     sheet = Sheet(path, hint=_HINT)
     places = [sheet.column(name) for name in COLUMNS]
@@ -96,7 +96,7 @@ def read(path: Path) -> Pairs:
             sheet.mistake(
                 line,
                 "row",
-                f"block {block} had a value of {treatment} in line {first} already",
+                f"block {block} already has a value of {treatment} in line {first}",
                 "one value for each trial",
             )
         elif value is not None:
@@ -106,7 +106,7 @@ def read(path: Path) -> Pairs:
                 work.setdefault(treatment, {})[block] = counts
     if len(values) == 1:
         raise UserError(
-            f"{called(path)} has a single treatment, {next(iter(values))}, so there is nothing to "
+            f"{called(path)} has only one treatment, {next(iter(values))}, so there is nothing to "
             "compare",
             hint=_HINT,
         )
@@ -127,10 +127,10 @@ def base_of(where: str, treatments: Collection[str], name: str | None) -> str:
 
 
 def as_csv(values: Sequence[Value], measure: Measure, *, base: str) -> str:
-    """Return the text of a file that ``read`` reads; rows of ``base`` come first and mark the base.
+    """Return the text of a file of pairs; the rows of ``base`` come first, which marks the base.
 
-    Names contain no carriage return, which readers take for the end of a line, and no formula for
-    a spreadsheet.
+    Names are escaped: a carriage return would end the line for some readers, and a spreadsheet
+    would evaluate a formula.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

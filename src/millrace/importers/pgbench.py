@@ -1,4 +1,4 @@
-"""Read what one run of pgbench prints: its rate, settings, and failures."""
+"""Read the output of one run of pgbench: its rate, settings, and failures."""
 
 import re
 
@@ -14,11 +14,11 @@ from millrace.importers.text_output import (
 from millrace.importers.units import Measure
 
 MEASURE = Measure("transactions/s", "higher")
-_HINT = "keep all that one run of pgbench prints, up to its end, in the file"
+_HINT = "give the whole output of one run of pgbench, up to its end"
 
 _NUMBER = r"([0-9.eE+-]+|nan|inf)"
-# Without the connection time, as PostgreSQL 14 and later print it. Earlier versions print both; the
-# second is the one without.
+# The rate without the connection time. PostgreSQL 14 and later print only this rate; earlier
+# versions print the rate with the connection time before it.
 _RATES = tuple(
     re.compile(rf"^tps = {_NUMBER} ?\({which}\)", re.MULTILINE)
     for which in (
@@ -59,7 +59,7 @@ def read(text: str) -> Output:
     rate = _rate(text)
     processed = _PROCESSED.search(text)
     if processed is not None and processed[2] and processed[1] != processed[2]:
-        early = f"that ended early, with {processed[1]} of {processed[2]} transactions"
+        early = f"that ended after {processed[1]} of {processed[2]} transactions"
         raise of_failed_run(early)
     settings = found_in(text, _SETTINGS)
     version = _VERSION.search(text)
@@ -81,4 +81,4 @@ def _rate(text: str) -> str:
             raise several("the rates", len(rates), "pgbench")
         if rates:
             return rates[0]
-    raise Unreadable("has no transactions per second of pgbench", _HINT)
+    raise Unreadable("has no rate (tps) of pgbench", _HINT)

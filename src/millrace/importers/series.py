@@ -1,7 +1,7 @@
-"""Read series of values from a CSV file, and bring their rows into the order of time.
+"""Read series of values from a CSV file, and sort their rows by time.
 
-Rows that have times (a column ``time``, or labels which are dates) are sorted by them, because many
-programs write the newest row first. Other rows are taken as they are in the file.
+Rows with times (a column ``time``, or labels that are dates) are sorted by time, because many
+programs write the newest row first. Other rows keep the order of the file.
 """
 
 from collections.abc import Sequence
@@ -14,18 +14,18 @@ from millrace.importers.csv_reader import Sheet, last_digit_unit
 from millrace.importers.units import Measure, Measures
 
 _HINT = (
-    "a file of a history has the columns label (or time) and value, and series where it holds "
-    "several, separated by commas; unit and direction (higher or lower) may follow; rows without "
-    "times are in the order of time"
+    "a file of a history has the columns label (or time) and value, and series if it has several, "
+    "separated by commas; unit and direction (higher or lower) may follow; rows without times must "
+    "be in the order of time"
 )
 
 
 @dataclass(frozen=True)
 class Series:
-    """A series in the order of time; its ``name`` is empty where the file has only one.
+    """A series in the order of time; ``name`` is empty if the file has only one series.
 
-    ``is_sorted`` says that its rows were in another order. ``unit_of_last_digit`` is that of the
-    values, 0 where they have all digits of a floating-point number.
+    ``is_sorted`` is set if the rows of the file were in another order. ``unit_of_last_digit`` is
+    the unit to which the values are rounded, 0 if they are not rounded.
     """
 
     name: str
@@ -47,7 +47,8 @@ class _Row(NamedTuple):
 def read(path: Path) -> tuple[Series, ...]:
     """Return the series of the file at ``path``, in the order in which they begin.
 
-    Raises ValidationError with the lines of all errors, UserError for a file that cannot be read.
+    Raise ValidationError with the lines of all errors, and UserError for a file that cannot be
+    read.
     """
     sheet = Sheet(path, hint=_HINT)
     label_place, value_place = sheet.column("label", "time"), sheet.column("value")
@@ -85,10 +86,9 @@ def _series(
 
 
 def _places(sheet: Sheet, rows: Sequence[_Row], *, has_times: bool) -> list[int]:
-    """Return the places of the rows in the order of time, or of the file without times.
+    """Return the indices of the rows in the order of time, or of the file without times.
 
-    Raises ValidationError where only some rows of a column ``time`` have one, or where it is not
-    clear which time they have.
+    Raise ValidationError if only some rows have a time, or if times are ambiguous.
     """
     column = "column time" if has_times else "column label"
     try:
@@ -97,8 +97,7 @@ def _places(sheet: Sheet, rows: Sequence[_Row], *, has_times: bool) -> list[int]
         raise sheet.last_error(
             rows[0].line,
             column,
-            f"{rows[0].time!r} may have the day first or the month first; write dates as "
-            "2026-01-31",
+            f"{rows[0].time!r} is ambiguous (day or month first); write dates as 2026-01-31",
         ) from None
     if instants is not None:
         return times.order(instants)
@@ -108,12 +107,12 @@ def _places(sheet: Sheet, rows: Sequence[_Row], *, has_times: bool) -> list[int]
 
 
 def _refuse_mixed(sheet: Sheet, rows: Sequence[_Row]) -> None:
-    """Raise ValidationError for a row without a time between rows which have one."""
+    """Raise ValidationError for the first row without a time, if other rows have one."""
     are_times = [times.times([row.time], numbers=True) is not None for row in rows]
     if any(are_times):
         place = are_times.index(False) if not all(are_times) else len(are_times) - 1
         raise sheet.last_error(
             rows[place].line,
             "column time",
-            f"{rows[place].time!r} is not a time of the kind that other rows have",
+            f"{rows[place].time!r} is not a time in the format of other rows",
         )

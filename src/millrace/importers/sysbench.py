@@ -1,9 +1,9 @@
-"""Read what one run of sysbench prints: its rate, settings, and errors.
+"""Read the output of one run of sysbench 0.4 to 1.1: its rate, settings, and errors.
 
-Tests of SQL have transactions per second, others events per second (``eps`` in version 1.1),
-``fileio`` reads and writes per second, ``memory`` operations per second. Versions 0.4 to 1.1 are
-read. With ``--report-checkpoints`` a run prints several reports, each since the one before; the
-value is that of the last report which is not much shorter than the others.
+The rate is transactions per second of SQL tests, reads and writes per second of ``fileio``,
+operations per second of ``memory``, and events per second (``eps`` in version 1.1) of other tests.
+With ``--report-checkpoints`` a run prints several reports, each about the time since the previous
+report; the value is that of the last report that is not much shorter than the others.
 """
 
 import re
@@ -14,12 +14,12 @@ from millrace.importers.paired import Counts
 from millrace.importers.text_output import Output, Unreadable, found_in, refuse_failed, several
 from millrace.importers.units import Measure
 
-_HINT = "keep all that one run of sysbench prints, up to its end, in the file"
+_HINT = "give the whole output of one run of sysbench, up to its end"
 
 _VERSION = re.compile(r"^sysbench v?(\d[^\s:]*)", re.MULTILINE)
 _CHECKPOINT = re.compile(r"^\[ *(\d+)s *\] Checkpoint report:", re.MULTILINE)
 _FAILED = re.compile(r"^(?:FATAL|PANIC|ERROR):.*", re.MULTILINE)
-_SHORT = 0.1  # of the longest report: what is left after the last checkpoint
+_SHORT = 0.1  # share of the longest report: a shorter one is the rest after the last checkpoint
 
 _NUMBER = r"([0-9.eE+-]+|nan|inf)"
 _RATES = (
@@ -65,7 +65,7 @@ _INCIDENTAL = frozenset(
         "report-interval", "validate", "verbosity",
     )
 )  # fmt: skip
-"""Options which change nothing of the load."""
+"""Options that do not change the load."""
 _CONNECTION = ("mysql-", "pgsql-", "db-ps-")
 _SAME_OPTION = {
     "num-threads": "threads", "max-time": "time", "max-requests": "events", "tx-rate": "rate",
@@ -75,7 +75,7 @@ _SAME_OPTION = {
 
 @dataclass(frozen=True)
 class _Report:
-    """One report of a run: the text of its rate, the unit, and its seconds (0 if unknown)."""
+    """One report of a run: the rate as text, its unit, and the duration in s (0 if unknown)."""
 
     rate: str
     unit: str
@@ -103,18 +103,18 @@ def read(text: str) -> Output:
         duration_s=report.seconds,
         events=int(events[-1] if events else count[1] if count else 0),
         counts=Counts(int(count[1]), sum(map(int, n_errors))) if count and n_errors else Counts(),
-        note=f"report {number} of {n_reports} is read" if n_reports > 1 else "",
+        note=f"the value is from report {number} of {n_reports}" if n_reports > 1 else "",
     )
 
 
 def _last_report(text: str) -> tuple[_Report, int, int]:
-    """Return the report with the value, its number from 1, and how many there are."""
+    """Return the report with the value, its number from 1, and the number of reports."""
     marks = [match.start() for match in _CHECKPOINT.finditer(text)]
     if not marks:
         return _report(text), 1, 1
     bounds = [*marks, len(text)]
     parts = [text[start:end] for start, end in pairwise(bounds)]
-    # The final report follows the last checkpoint's without a mark.
+    # No line separates the final report from the last checkpoint's.
     *_, last = parts
     if len(starts := [each.start() for each in _SECTION.finditer(last)]) > 1:
         parts[-1:] = [last[: starts[1]], last[starts[1] :]]
@@ -148,7 +148,7 @@ def _report(text: str) -> _Report:
     events = _TOTAL_EVENTS.search(text)
     if events is not None and seconds > 0:
         return _Report(repr(int(events[1]) / seconds), "events/s", seconds, text)
-    raise Unreadable("has no rate of sysbench", _HINT)
+    raise Unreadable("has no rate (per second) of sysbench", _HINT)
 
 
 def _seconds(count: str, rate: str) -> float:
@@ -169,7 +169,7 @@ def _settings(text: str) -> dict[str, str]:
 
 
 def _options(command: str) -> dict[str, str]:
-    """Return the options of a command line that change the load, and its test."""
+    """Return the options of a command line that change the load, and the name of the test."""
     found = {}
     for spelled, value in _OPTION.findall(command):
         name = spelled.replace("_", "-")

@@ -1,4 +1,4 @@
-"""Read the times of a history's rows, in the forms which tools write, to bring rows into order."""
+"""Parse the times of a history's rows, in the formats of common tools, and sort rows by time."""
 
 import math
 import re
@@ -26,15 +26,15 @@ _FORMATS = (
 
 
 class Ambiguous(ValueError):
-    """An error for dates such as 01/02/2026, which other rows do not make clear."""
+    """An error for dates such as 01/02/2026 whose order of day and month is unknown."""
 
 
 def times(texts: Sequence[str], *, numbers: bool) -> list[float] | None:
-    """Return the instant of each text, in s since 1970 in UTC where no offset is given.
+    """Return each text as seconds since 1970 (UTC without an offset); None if one is not a time.
 
-    None where a text is not a time. ``numbers`` takes plain numbers for times too, in any one unit,
-    and dates such as 31.01.26, which may be versions otherwise. Raises Ambiguous for dates whose
-    order of day and month is not clear and matters.
+    With ``numbers``, plain numbers in any unit are times too, and so are dates such as 31.01.26,
+    which may otherwise be versions. Raise Ambiguous if the order of day and month is unknown and
+    changes the order of the rows.
     """
     if not texts:
         return None
@@ -60,14 +60,14 @@ def times(texts: Sequence[str], *, numbers: bool) -> list[float] | None:
 
 
 def is_in_order(instants: Sequence[float]) -> bool:
-    """Return whether no instant is before the one of the row above."""
+    """Return whether the times never decrease."""
     return all(a <= b for a, b in pairwise(instants))
 
 
 def order(instants: Sequence[float]) -> list[int]:
-    """Return the places of rows in the order of time.
+    """Return the indices of rows in the order of time.
 
-    Rows of equal times keep their order; it is turned round where all rows are newest first.
+    Rows of equal times keep their order, or are reversed if all rows are newest first.
     """
     places = list(range(len(instants)))
     newest_first = not is_in_order(instants) and is_in_order(instants[::-1])
@@ -108,7 +108,7 @@ def _instant(text: str) -> float | None:
 
 
 def _instant_in_text(text: str) -> float | None:
-    """Return the only ISO date in a label such as ``nightly-2026-01-02``."""
+    """Return the time of the only ISO date in a label such as ``nightly-2026-01-02``, or None."""
     found = _ISO_IN_TEXT.findall(text)
     try:
         return _seconds(datetime.fromisoformat(found[0])) if len(found) == 1 else None
@@ -117,7 +117,7 @@ def _instant_in_text(text: str) -> float | None:
 
 
 def _separated(month_first: bool, of_short_years: str, text: str) -> float | None:
-    """Return the instant of a date whose year comes last, with two digits after some separators."""
+    """Return the time of a date with the year last, or None; some separators allow short years."""
     parts = _SEPARATED.fullmatch(text)
     if parts is None or len(parts[1]) > 2 or len(parts[4]) not in (2, 4):
         return None

@@ -1,4 +1,4 @@
-"""Find the unit of imported values and their better direction."""
+"""Determine the unit of imported values and which direction is better."""
 
 import re
 from collections.abc import Sequence
@@ -32,11 +32,11 @@ _PER_TIME = re.compile(r"(?P<of>.+?)\s*(/|\bper\b|\ba\b)\s*(?P<time>.+)")
 _PERIODS = re.compile("s|secs?|seconds?|ms|msecs?|us|µs|μs|mins?|minutes?|h|hours?|days?")
 _PER = re.compile(r"\b(?:per|a)\b")
 _RATIO_SIGN = re.compile(r"/|\b(?:per|a)\b")
-_GOOD_TO_HAVE = re.compile(  # words with which more of a cost may be better
+_GOOD_TO_HAVE = re.compile(  # with these words, a higher value of a cost may be better
     r"\b(free|freed|saved|savings?|available|idle|spare|unused|remaining|avoided|headroom|between|"
     r"processed|completed|throughput|efficiency)\b"
 )
-_OF_SAMPLES = re.compile(  # words which say which of several values it is, and not the unit
+_OF_SAMPLES = re.compile(  # words for a statistic of several values, not for a unit
     r"\b(p\d+(\.\d+)?|\d+(\.\d+)?(st|nd|rd|th)( percentile)?|percentile|mean|avg|average|median|"
     r"min|max|minimum|maximum|total|sum|cpu|wall|wall-clock|elapsed|real|user|sys|system|q\d+)\b"
 )
@@ -45,7 +45,7 @@ _BRACKETS = re.compile(r"[(\[](.*?)[)\]]")
 
 @dataclass(frozen=True)
 class Better:
-    """The better ``direction`` of values; ``basis`` is an option, a column, the unit or nothing."""
+    """The better ``direction`` of values, and how it was determined (``basis``)."""
 
     direction: Direction
     basis: Basis
@@ -54,7 +54,7 @@ class Better:
     def __str__(self) -> str:
         text = f"{self.direction} is better"
         if self.basis == "assumed":
-            return f"{text} (assumed: the file does not say; --direction does)"
+            return f"{text} (assumed: --direction sets it)"
         return f"{text} (unit {self.unit})" if self.unit else text
 
 
@@ -66,7 +66,7 @@ class Measure:
     direction: Direction | None = None
 
     def better(self, asked: Direction | None = None) -> Better:
-        """Return the ``asked`` direction, else the stated one, else that of the unit, or higher."""
+        """Return the ``asked`` direction, else the stated one, else the unit's, else higher."""
         if asked is not None:
             return Better(asked, "option", self.unit)
         if self.direction is not None:
@@ -76,7 +76,7 @@ class Measure:
 
 
 def counts_instructions(unit: str) -> bool:
-    """Return whether values are counted instructions; those of a time or clock cycle are not."""
+    """Return whether ``unit`` means instruction counts, not instructions per time or cycle."""
     found = _INSTRUCTIONS.fullmatch(unit.strip().lower())
     if found is None:
         return False
@@ -84,7 +84,7 @@ def counts_instructions(unit: str) -> bool:
 
 
 class Measures:
-    """A collector of the columns ``unit`` and ``direction``; each series has one value of each."""
+    """Collect ``unit`` and ``direction``, which must be the same in all rows of a series."""
 
     def __init__(self, sheet: Sheet) -> None:
         self._sheet = sheet
@@ -92,7 +92,7 @@ class Measures:
         self._found: dict[tuple[str, str], str] = {}
 
     def note(self, line: int, cells: Sequence[str], series: str = "") -> None:
-        """Record the unit and direction of a row; report one that differs from earlier rows."""
+        """Record the unit and direction of a row; report a difference from earlier rows."""
         for name, place in self._places.items():
             if place is None:
                 continue
@@ -105,17 +105,17 @@ class Measures:
                 self._sheet.mistake(line, where, f"is {text!r} after {first!r}", expected)
 
     def of(self, series: str = "") -> Measure:
-        """Return the unit and the direction of a series."""
+        """Return the unit and direction of a series."""
         stated = self._found.get((series, "direction"))
         direction = next((each for each in _DIRECTIONS if each == stated), None)
         return Measure(self._found.get((series, "unit"), ""), direction)
 
 
 def _direction_of(unit: str) -> Direction | None:
-    """Return lower for times (``ms``, ``ns/op``), counts of costs and failures, higher for rates.
+    """Return the better direction for a unit, None if unknown (``free bytes``, ``ops per watt``).
 
-    Remarks such as those of ``ms (p95)`` and ``p95 ms`` do not matter; None for other units, such
-    as ``free bytes`` and ``ops per watt``.
+    Lower is better for times (``ms``, ``ns/op``), costs and failures, higher for rates. Remarks, as
+    in ``ms (p95)`` or ``p95 ms``, are ignored.
     """
     if counts_instructions(unit):
         return "lower"
@@ -124,7 +124,7 @@ def _direction_of(unit: str) -> Direction | None:
         return None
     for text in (_BRACKETS.sub(" ", name), *_BRACKETS.findall(name)):
         whole, plain = (" ".join(each.split()) for each in (text, _OF_SAMPLES.sub(" ", text)))
-        # The last word of a ratio is what it is divided by.
+        # The last word of a ratio is its divisor.
         last = "" if _RATIO_SIGN.search(plain) else plain.rpartition(" ")[2]
         for each in (whole, plain, last):
             if each and (direction := _direction_of_plain(each)) is not None:

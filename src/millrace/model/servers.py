@@ -20,9 +20,8 @@ class Artefact:
 class Provenance:
     """The origin of a build, and how it was made; None if unknown.
 
-    ``source`` is the coordinate that was really used; ``note`` says where it is not the one asked
-    for. ``async_io`` is ``libaio``, ``io_uring`` or ``none``; ``symbols`` is ``DWARF``,
-    ``symbol table`` or ``dynsym``.
+    ``source`` is the coordinate that was really used. ``async_io`` is ``libaio``, ``io_uring`` or
+    ``none``; ``symbols`` is ``DWARF``, ``symbol table`` or ``dynsym``.
     """
 
     source: str
@@ -34,7 +33,6 @@ class Provenance:
     libc: str | None = None
     async_io: str | None = None
     symbols: str | None = None
-    note: str | None = None
 
 
 @dataclass(frozen=True)
@@ -165,7 +163,6 @@ class BuildFacts(Document):
     libc: str | None = None
     async_io: str | None = None
     symbols: str | None = None
-    note: str | None = None
 
 
 def build_facts(server: Server) -> BuildFacts:

@@ -1,7 +1,7 @@
 """Estimate levels, ratios, spread, power, rates and histograms from arrays.
 
-This package is pure mathematics and imports nothing else of millrace.
+This package is pure mathematics: it imports no other package of millrace, and has no I/O.
 
-Each module imports ``scipy`` alone, which loads its parts where they are first used: most commands
-compute nothing, and ``scipy.stats`` takes longer to import than they take to run.
+Modules write ``import scipy``, which loads ``scipy.stats`` only when it is first used: importing it
+takes longer than most commands, which do not need it.
 """

@@ -16,11 +16,12 @@ most (1 - confidence) / confidence, for any number of looks. Spikes beyond Tukey
 (*Exploratory Data Analysis*, 1977, ch. 2) are moved to the fence, which is the same for all
 members.
 
-By `benchmarks/bisection`, among 64 and at a claimed 0.95, it is right in 0.97, 0.98 and 1.00 of the
-searches for a change of 0.5, 1 and 2 standard deviations of a run, in 428, 104 and 34 runs on
-average; with t noise of 3 degrees of freedom as often, in 0.6 to 0.8 of the runs. Where there is no
-change, one was called in 1 of 375 searches of 400 runs. The interval of the ratio holds it in 0.89
-to 0.96 of those found: a search that ends early does so at a change that seems larger than it is.
+Measured by `benchmarks/bisection`, with 64 members and a confidence of 0.95: for a change of 0.5, 1
+and 2 standard deviations of a run, 0.97, 0.98 and 1.00 of the searches found the right member, with
+428, 104 and 34 runs on average. With t noise of 3 degrees of freedom as many were right, with 0.6
+to 0.8 of the runs. Without a change, 1 of 375 searches of 400 runs reported a change. The interval
+contains the true ratio in 0.89 to 0.96 of the searches that found the change, because a search that
+ends early overestimates the change.
 """
 
 import math
@@ -41,9 +42,9 @@ from millrace.stats.bisection_model import (
     Skipped,
 )
 
-FIRST_RUNS = 4  # of each end, before anything is inferred
-RUNS_BESIDE = 3  # of both members next to the change, so that one spike cannot make it
-END_EVERY = 12  # measurements: the ends are measured again, whatever drifts
+FIRST_RUNS = 4  # measurements of each end before the first inference
+RUNS_BESIDE = 3  # measurements of both members next to the change, against single spikes
+END_EVERY = 12  # measurements; then an end is measured again, because of drift
 NONE_PRIOR = 0.5
 SIZE_VARIANCES = np.asarray([1 / 16, 1 / 4, 1.0, 4.0, 16.0, 64.0])
 
@@ -87,7 +88,7 @@ def next_step(search: Search, seen: Sequence[Measured | Skipped]) -> Next | Foun
 
 
 def posterior(search: Search, seen: Sequence[Measured | Skipped]) -> Posterior | None:
-    """Return the posterior, None before first runs; raise ValueError as ``next_step`` does."""
+    """Return the posterior; None before the first runs. Raise ValueError as ``next_step`` does."""
     sample = _sample(search, seen)
     if min(sample.counts[0], sample.counts[-1]) < FIRST_RUNS:
         return None
@@ -98,7 +99,8 @@ def posterior(search: Search, seen: Sequence[Measured | Skipped]) -> Posterior |
 class _Sample:
     """The measurements of the usable members, summed by member: arrays of shape (members,).
 
-    Values are within the fences, less the mean of all; ``order`` is that of the measurements.
+    Values are clipped to the fences, and their mean is subtracted; ``order`` is the order of the
+    measurements.
     """
 
     usable: NDArray[np.int64]
@@ -110,16 +112,18 @@ class _Sample:
 
 def _sample(search: Search, seen: Sequence[Measured | Skipped]) -> _Sample:
     if any(not 0 <= each.index < search.n_members for each in seen):
-        raise ValueError(f"a member's index is from 0 to {search.n_members - 1}")
+        raise ValueError(f"the index of a member must be from 0 to {search.n_members - 1}")
     skipped = {each.index for each in seen if isinstance(each, Skipped)}
     if skipped & set(search.ends):
-        raise ValueError("an end that cannot be measured has no level to compare with")
+        raise ValueError(
+            "a skipped end leaves nothing to compare with: both ends must have a level"
+        )
     measured = [each for each in seen if isinstance(each, Measured) and each.index not in skipped]
     usable = np.asarray([i for i in range(search.n_members) if i not in skipped])
     order = tuple(each.index for each in measured)
     values = np.asarray([each.value for each in measured], dtype=np.float64)
     if not np.isfinite(values).all():
-        raise ValueError("a measurement is finite")
+        raise ValueError("a measurement must be finite")
     places = np.searchsorted(usable, np.asarray(order, dtype=np.int64))
     if len(values):
         values = _within_fences(places, values, len(usable) - 1)
@@ -135,12 +139,12 @@ def _sample(search: Search, seen: Sequence[Measured | Skipped]) -> _Sample:
 
 
 def _within_fences(places: NDArray[np.int64], values: Floats, last: int) -> Floats:
-    """Move values beyond Tukey's fences to the fence."""
+    """Clip values to Tukey's fences."""
     lower, upper = np.quantile(values, [0.25, 0.75])
     reach = 1.5 * (upper - lower)
-    if reach == 0:  # most values are the same: nothing shows how large a spike is
+    if reach == 0:  # most values are equal, so the size of a spike is unknown
         return values
-    # The quartiles may belong to one side: the fences leave room for the levels of both ends.
+    # All quartiles may belong to one side, so the fences include the levels of both ends.
     levels = [np.median(values[places == end]) for end in (0, last) if (places == end).any()]
     return np.clip(values, min(lower, *levels) - reach, max(upper, *levels) + reach)
 
@@ -203,7 +207,7 @@ def _fit(search: Search, sample: _Sample) -> _Fit:
 
 
 def _posterior(sample: _Sample, fit: _Fit) -> Posterior:
-    """Return the posterior over members; skipped ones of a gap share its probability equally."""
+    """Return the posterior over members; skipped members of a gap share its probability equally."""
     members = np.diff(sample.usable)
     first = np.repeat(fit.weights.sum(axis=1) / members, members)
     return Posterior((0.0, *first.tolist()), fit.none)
@@ -235,7 +239,7 @@ def _information(fit: _Fit, sample: _Sample) -> Floats:
             [fit.none_variance * (1 + 1 / total)],
         ]
     )
-    # Without noise one measurement says everything; the grid still needs a width.
+    # Without noise one measurement decides; the grid still needs a width.
     sds = np.maximum(np.sqrt(variances), max(np.ptp(means) / 40, 1e-12))
     grid = np.linspace((means - 4 * sds).min(), (means + 4 * sds).max(), 129)
     densities = np.exp(-0.5 * ((grid - means[:, None]) / sds[:, None]) ** 2) / sds[:, None]
@@ -285,7 +289,7 @@ def _negligible(fit: _Fit, margin: float) -> float:
 
 
 def _ratio(fit: _Fit, confidence: float) -> tuple[float, float, float]:
-    """Return the ratio of the ends' levels over all gaps and no change, with its interval."""
+    """Return the ratio of the ends' levels with its interval, averaged over all positions."""
     return _quantiles(
         np.append(fit.weights.ravel(), fit.none),
         np.append(fit.changes.ravel(), 0.0),
@@ -298,7 +302,7 @@ def _ratio(fit: _Fit, confidence: float) -> tuple[float, float, float]:
 def _quantiles(
     weights: Floats, centres: Floats, scales: Floats, freedom: int, confidence: float
 ) -> tuple[float, float, float]:
-    """Return median and interval of a mixture of Student's t distributions, as ``exp`` of them."""
+    """Return ``exp`` of the median and the interval of a mixture of Student's t distributions."""
     scales = np.maximum(scales, 1e-200)
     reach = 1e3 * float(scales.max()) + 1e-9
 

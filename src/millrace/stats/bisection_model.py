@@ -1,4 +1,4 @@
-"""The records of a search for a level change: what it asks for, what it saw, and what it found."""
+"""Define the records of a search for a level change: parameters, measurements and results."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 class Search:
     """A search for the first of ``n_members`` members at a new level.
 
-    Member 0 is known to have the old level, and the last one is suspected to have a new one.
-    Changes up to the fraction ``margin`` do not matter to the user.
+    Member 0 is known to have the old level; the last member is suspected to have a new level.
+    Changes up to the fraction ``margin`` are irrelevant.
     """
 
     n_members: int
@@ -17,11 +17,11 @@ class Search:
 
     def __post_init__(self) -> None:
         if self.n_members < 2:
-            raise ValueError("a change wants two members to be between")
+            raise ValueError("a search for a change needs at least two members")
         if not 0.5 <= self.confidence < 1:
-            raise ValueError(f"a confidence of {self.confidence:g} is not from 0.5 to below 1")
+            raise ValueError(f"confidence must be from 0.5 to below 1, not {self.confidence:g}")
         if self.margin < 0:
-            raise ValueError("a margin is a fraction of 0 or more, such as 0.02")
+            raise ValueError("a margin must be a fraction of at least 0, such as 0.02")
 
     @property
     def ends(self) -> tuple[int, int]:
@@ -38,7 +38,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A member that cannot be built or measured; the change may be at it."""
+    """A member that cannot be built or measured; it may still be the first of the new level."""
 
     index: int
 
@@ -65,7 +65,7 @@ class Next:
 
 @dataclass(frozen=True)
 class Found:
-    """The result that the first member of the new level is one of ``first`` to ``last``.
+    """A result: the first member of the new level is one of ``first`` to ``last``.
 
     The two are equal unless members were skipped. ``ratio`` is the new level over the old one, with
     its interval.
@@ -81,7 +81,7 @@ class Found:
 
 @dataclass(frozen=True)
 class NoChange:
-    """The ends differ by the margin at most; ``ratio`` is the last one's level over the first's."""
+    """A result: the ends differ by at most the margin; ``ratio`` is last over first level."""
 
     probability: float
     ratio: float

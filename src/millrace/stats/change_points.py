@@ -41,7 +41,7 @@ SHORTEST_WINDOW = 40
 LONGEST_WINDOW = 800
 MOST_TOGETHER = 8
 MOST_TRIES = 2
-FEWEST_TO_TELL = 2 * FEWEST_POINTS  # of a series, for two levels
+FEWEST_TO_TELL = 2 * FEWEST_POINTS  # points of a series with two levels
 MOST_INFLATION = 4.5  # windows are too short for more, and estimates of more too uncertain
 WEAK = 0.4  # of the required evidence: splits that may hide one another
 TREND = 0.9
@@ -79,7 +79,7 @@ EVIDENCE = {
     "alert": _Evidence(beside_tries=0.3, beside_drift=0.0),
 }
 FURTHER = _Evidence(beside_tries=-2.5, beside_drift=2.0)
-"""The evidence for all splits of a series which has one for certain.
+"""The evidence for further splits of a series that certainly has one.
 
 It is less than that for the first, since series with one change have others more often: false ones
 are a small share of all that are found (Benjamini and Hochberg, Journal of the Royal Statistical
@@ -88,9 +88,9 @@ Society B 57, 1995), while few unchanged series have any.
 QUIET = _Evidence(beside_tries=-0.75, beside_drift=4.5)
 """The evidence for splits of a list with little drift, whose density has more freedom."""
 ROUNDS = ((2, 0.5), (1, 1.0), (1, 1.0))
-"""How often the density of quiet noise is fitted, with which power of the inflation.
+"""The fits of the density of quiet noise: numbers of rounds, and powers of the inflation.
 
-After each, the inflation is estimated again, from what is then left of small steps.
+After each fit, the inflation is estimated again from the residuals.
 """
 CLEAR_DRIFT = 1.6  # the inflation above which uncertain levels would follow the drift
 HIDDEN = _Evidence(beside_tries=1.25, beside_drift=0.75)
@@ -155,12 +155,10 @@ def change_points(
 
 
 def follows_trend(values: Sequence[float] | Array, *, sensitivity: Sensitivity = "review") -> bool:
-    """Return whether a history of ``values`` has a trend instead of levels, and no change points.
+    """Return whether a history of ``values`` has a trend instead of levels.
 
-    Neighbours are then far more alike than all others, in the order of their sizes and around the
-    levels that were found, so that any split is arbitrary. The variance of a first-order
-    autoregression is that of a half of its neighbours' differences divided by one less their
-    correlation.
+    In a trend, neighbours are far more alike than other pairs of points, both by rank and around
+    the levels found, so any split is arbitrary. Such a history has no change points.
     """
     return _found(_logs(values), sensitivity).follows_trend
 
@@ -235,7 +233,10 @@ def _found(logs: Array, sensitivity: Sensitivity) -> _Found:
 def _quiet(
     logs: Array, around_first: Array, scale: float, inflated: float
 ) -> tuple[SplitSearch, list[int], float]:
-    """Find the splits of a list with little drift, whose small steps may hide one another."""
+    """Return the search, splits and inflation of a list with little drift.
+
+    Its small steps may hide one another.
+    """
     n = len(logs)
     density = level_density.student_density(scale)
     for rounds, power in ROUNDS:
@@ -282,23 +283,23 @@ def _has_smooth_residuals(logs: Array, residuals: Array) -> bool:
 
 
 def _upper(sizes: Array) -> float:
-    """Return a quantile above the median, which noise of two modes shows too."""
+    """Return a quantile above the median, which also reflects the distance between two modes."""
     return float(np.quantile(sizes, UPPER))
 
 
 def _logs(values: Sequence[float] | Array) -> Array:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or not (np.isfinite(array).all() and (array > 0).all()):
-        raise ValueError("a history has values that are positive and finite")
+        raise ValueError("the values of a history must be positive and finite")
     return np.asarray(np.log(array))
 
 
 def _scale(logs: Array) -> float:
-    """Estimate the standard deviation of noise from differences of neighbours; 0 without any.
+    """Return a robust standard deviation of noise, from differences of neighbours; 0 without any.
 
-    It is that by their median, unless most differences have one size, as where two hosts alternate,
-    or few points have noise of several modes, as that of weekends. The upper quantile then shows
-    how far the modes are apart, which the median does not.
+    It usually uses the median difference. If most differences have the same size (two alternating
+    hosts), or a short series has noise of several modes (weekends), it uses the upper quantile,
+    because the median does not show the distance between modes.
     """
     if len(logs) < 2:
         return 0.0
@@ -313,15 +314,14 @@ def _scale(logs: Array) -> float:
 def _slope(logs: Array) -> float:
     """Return the rise per point of a trend, from differences of distant values.
 
-    Those of neighbours cannot tell it where they have a few values only, as those of rounded
-    numbers.
+    Differences of neighbours are too coarse if values are rounded.
     """
     lag = max(len(logs) // 4, 1)
     return _median(logs[lag:] - logs[:-lag]) / lag
 
 
 def _positions(found: _Found, around: tuple[int, int, int], confidence: float) -> tuple[int, int]:
-    """Return the range with ``confidence`` of a split's likelihood between its neighbours."""
+    """Return the range of positions with the share ``confidence`` of a split's likelihood."""
     window = window_around(*around)
     gains = found.search.gains(*window) / min(found.inflated, MOST_INFLATION)
     reached = np.cumsum(np.exp(gains - gains.max()))
@@ -337,7 +337,7 @@ def _residuals(logs: Array, splits: Sequence[int], density: level_density.LevelD
 
 
 def _inflation(residuals: Array, density: level_density.LevelDensity, n_levels: int) -> float:
-    """Return the inflation of likelihood scores, or of ranks, which detect drift beside modes."""
+    """Return the inflation of scores or, if larger, of ranks: modes hide drift in scores."""
     n = len(residuals)
     ranks = np.empty(n)
     ranks[residuals.argsort()] = np.arange(n) - (n - 1) / 2
@@ -385,14 +385,14 @@ def _change_point(
 
 
 def _median(values: Array) -> float:
-    """Return the median as numpy does, in a fifth of the time."""
+    """Return the same median as numpy, five times as fast."""
     n = len(values)
     ordered = np.partition(values, ((n - 1) // 2, n // 2))
     return float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2
 
 
 def _exp(logarithm: float) -> float:
-    """Return the exponential, infinite where it exceeds the range of floating-point numbers."""
+    """Return the exponential; infinity if it exceeds the range of floats."""
     return math.exp(logarithm) if logarithm < LARGEST else math.inf
 
 

@@ -27,8 +27,8 @@ FEWEST_FREQUENCIES = 8
 def inflation(residuals: Array, n_levels: int) -> float:
     """Return the variance of a mean of many values relative to independent values, at least 1.
 
-    ``residuals``, shape (n,), are those from ``n_levels`` fitted levels. 1 where the series is too
-    short to estimate it.
+    ``residuals``, shape (n,), are residuals from ``n_levels`` fitted levels. Return 1 if the series
+    is too short for an estimate.
     """
     n = len(residuals)
     first = max(2 * n_levels + 1, LOWEST_FREQUENCY)

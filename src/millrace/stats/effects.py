@@ -38,8 +38,8 @@ class Cell:
 
     levels: tuple[str, ...]
     log_ratio: float
-    standard_error: float  # of that mean
-    blocks: int  # their number
+    standard_error: float  # of the mean log-ratio
+    blocks: int  # number of blocks
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def cell_of(levels: tuple[str, ...], estimate: RatioEstimate, *, alpha: float) -
     Raises ValueError for an estimate without a spread.
     """
     if not estimate.log_sd:
-        raise ValueError("blocks without a spread say nothing about their uncertainty")
+        raise ValueError("the blocks have no spread, so their uncertainty is unknown")
     error = estimate.log_sd / math.sqrt(estimate.n_pairs)
     if estimate.looks == "any":
         wide = sequential.critical_t(estimate.n_pairs, alpha, estimate.borrowed)
@@ -169,14 +169,14 @@ def factor_effects(
 
 def _check(factors: Sequence[str], cells: Sequence[Cell]) -> None:
     if not cells:
-        raise ValueError("no comparison")
+        raise ValueError("at least one comparison is needed")
     for cell in cells:
         if len(cell.levels) != len(factors):
             raise ValueError(f"{len(cell.levels)} levels for {len(factors)} factors")
         if cell.blocks < 2:
-            raise ValueError("one block says nothing about its own uncertainty")
+            raise ValueError("a comparison of one block has an unknown uncertainty")
         if not (math.isfinite(cell.log_ratio) and 0 < cell.standard_error < math.inf):
-            raise ValueError("a comparison has a finite ratio and a positive standard error")
+            raise ValueError("a comparison needs a finite ratio and a positive standard error")
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ def _model(cells: Sequence[Cell], n_factors: int) -> list[_Block]:
     blocks = [_Block((), ((),), np.ones((len(cells), 1)), np.ones((1, 1)))]
     blocks += [_block((factor,), names, cells) for factor in varied]
     if _rank(blocks) < sum(block.columns.shape[1] for block in blocks):
-        raise ValueError("levels of two factors occur together only, and cannot be separated")
+        raise ValueError("the factors are confounded: some levels occur only together")
     for pair in itertools.combinations(varied, 2):
         block = _block(pair, names, cells)
         there = {tuple(cell.levels[f] for f in pair) for cell in cells}

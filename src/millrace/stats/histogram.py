@@ -116,7 +116,7 @@ class Histogram:
         """Return ``percentile`` of each of ``percents``, in one pass."""
         total = self.count
         if not total:
-            raise ValueError("an empty histogram has no percentile")
+            raise ValueError("an empty histogram has no percentiles")
         ranks = [_rank(percent, total) for percent in percents]
         places = np.searchsorted(np.cumsum(self.counts), np.asarray(ranks, dtype=np.int64))
         return self.layout.bounds(self.slots[places])[1]
@@ -125,7 +125,7 @@ class Histogram:
 def _rank(percent: float, total: int) -> int:
     """Return the rank of the percentile, in exact arithmetic on its decimal form."""
     if not 0 < percent <= 100:
-        raise ValueError(f"a percentile is above 0 and at most 100, not {percent:g}")
+        raise ValueError(f"a percentile must be above 0 and at most 100, not {percent:g}")
     return math.ceil(Fraction(str(percent)) * total / 100)
 
 
@@ -164,36 +164,36 @@ def decode(encoded: str) -> Histogram:
 
 def _inflated(content: bytes, length: int) -> bytes:
     if len(content) != length:
-        raise ValueError(f"holds {len(content)} bytes, not the {length} it tells")
+        raise ValueError(f"has {len(content)} bytes, but its header states {length}")
     unpacker = zlib.decompressobj()
     try:
         inflated = unpacker.decompress(content, _LONGEST_BYTES)
     except zlib.error as error:
         raise ValueError(f"cannot be decompressed ({error})") from error
     if not unpacker.eof:
-        raise ValueError("its compressed data do not end")
+        raise ValueError("its compressed data have no end")
     return inflated
 
 
 def _decode_plain(content: bytes) -> Histogram:
     if len(content) < _HEADER.size:
-        raise ValueError(f"is cut short: {len(content)} bytes")
+        raise ValueError(f"is truncated: {len(content)} bytes")
     cookie, length, offset, digits, lowest, highest, ratio = _HEADER.unpack_from(content)
     if cookie & _KIND != _PLAIN & _KIND:
-        raise ValueError(f"is no HdrHistogram of format V2 (cookie {cookie:#x})")
+        raise ValueError(f"is not an HdrHistogram of format V2 (cookie {cookie:#x})")
     if offset or ratio != 1.0:
-        raise ValueError("holds shifted or fractional values, which are not read here")
+        raise ValueError("has shifted or fractional values, which are not supported")
     if not (digits <= 5 and lowest >= 1 and 2 * lowest <= highest < 1 << 62):
-        raise ValueError(f"cannot be: {digits} digits from {lowest} to {highest}")
+        raise ValueError(f"has an invalid range: {digits} digits from {lowest} to {highest}")
     payload = content[_HEADER.size :]
     if len(payload) != length:
-        raise ValueError(f"holds {len(payload)} bytes of counts, not the {length} it tells")
+        raise ValueError(f"has {len(payload)} bytes of counts, but its header states {length}")
     layout = Layout(lowest, highest, digits)
     if layout.slots > _MOST_SLOTS or length > _LONGEST_BYTES:
         raise ValueError(f"is too large: {layout.slots:,} slots, and {length:,} bytes of counts")
     slots, counts = _filled(_integers(payload), layout.slots)
     if counts.sum(dtype=np.float64) > _MOST_VALUES:
-        raise ValueError("holds more values than anybody counts")
+        raise ValueError(f"is not plausible: has more than {_MOST_VALUES} values")
     return Histogram(layout, slots, counts)
 
 
@@ -205,11 +205,11 @@ def _integers(payload: bytes) -> NDArray[np.int64]:
     octets = np.frombuffer(payload, dtype=np.uint8)
     ends = np.flatnonzero(octets < 0x80)
     if len(octets) and (not len(ends) or ends[-1] != len(octets) - 1):
-        raise ValueError("its last count is cut short")
+        raise ValueError("its last count is truncated")
     starts = np.concatenate(([0], ends[:-1] + 1)) if len(ends) else ends
     lengths = ends - starts + 1
     if len(lengths) and lengths.max() > _LONGEST_VARINT:
-        raise ValueError("holds a count of 2^55 or more")
+        raise ValueError("has a count of 2^55 or more")
     values = np.zeros(len(ends), dtype=np.int64)
     for place in range(int(lengths.max(initial=0))):
         longer = lengths > place
@@ -222,6 +222,6 @@ def _filled(integers: NDArray[np.int64], slots: int) -> tuple[NDArray[np.int64],
     """Return the non-empty slots and their counts, from counts and numbers of empty slots."""
     steps = np.where(integers < 0, -integers, 1)
     if steps.max(initial=0) > slots or int(steps.sum()) > slots:
-        raise ValueError(f"holds counts of more than its {slots} slots")
+        raise ValueError(f"has counts for more than its {slots} slots")
     filled = integers > 0
     return (np.cumsum(steps) - steps)[filled], integers[filled]

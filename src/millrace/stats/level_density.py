@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 STEPS = 5  # the resolution of levels and residuals is a fifth of the scale
-REACH = 20 * STEPS  # a residual beyond twenty scales is as unlikely as one there
-BOUND = 8 * STEPS  # where the evidence of Student's t is bounded
+REACH = 20 * STEPS  # a residual beyond 20 scales counts as one of 20 scales
+BOUND = 8 * STEPS  # beyond it, the density of Student's t is constant
 BANDWIDTH = 0.3125 * STEPS  # of the kernel
-FINE_BANDWIDTH = 0.2 * STEPS  # that for residuals from uncertain levels, which blur it already
+FINE_BANDWIDTH = 0.2 * STEPS  # of the kernel for residuals from uncertain levels
 PRIOR_POINTS = 20  # weight of Student's t relative to the residuals
 MOST_LEVELS = 160
 
@@ -32,7 +32,7 @@ _OFFSETS = np.arange(-REACH, REACH + 1)
 def _student(scale_steps: float) -> Array:
     """Return the density of Student's t with 3 degrees of freedom, scaled to a median deviation.
 
-    It is that at ``BOUND`` beyond it.
+    Beyond ``BOUND`` it is constant.
     """
     t = _OFFSETS.clip(-BOUND, BOUND) / (0.882 * scale_steps)
     density = (1 + t * t / 3) ** -2
@@ -80,9 +80,10 @@ class _Levels(NamedTuple):
 
 @dataclass(frozen=True)
 class LevelDensity:
-    """The logarithm of the density of noise around its level.
+    """The log density of noise around its level.
 
-    ``table`` has shape (2 * REACH + 1,): at offsets of ``step``, from -REACH to REACH of them.
+    ``table``, shape (2 * REACH + 1,), has the values at offsets from -REACH to REACH times
+    ``step``.
     """
 
     step: float
@@ -141,7 +142,7 @@ class LevelDensity:
 
 
 def student_density(scale: float) -> LevelDensity:
-    """Return Student's t with 3 degrees of freedom, for noise of which only the scale is known."""
+    """Return Student's t with 3 degrees of freedom, for noise with a known scale only."""
     return LevelDensity(scale / STEPS, _LOG_STUDENT)
 
 
@@ -181,5 +182,5 @@ def offset_bins(residuals: Array, step: float) -> NDArray[np.intp]:
 
 
 def _between(least: int, values: Array, most: int) -> NDArray[np.intp]:
-    """Clip values as numpy's clip does, but faster for few values."""
+    """Clip values as ``numpy.clip`` does, but faster for few values."""
     return np.minimum(np.maximum(values, least), most).astype(np.intp)

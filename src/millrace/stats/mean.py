@@ -91,9 +91,9 @@ def mean_estimates(
     """
     rows = np.asarray(values, dtype=np.float64)
     if rows.ndim != 2 or not rows.shape[1]:
-        raise ValueError("no value to take a mean of")
+        raise ValueError("a mean needs at least one value")
     if not np.isfinite(rows).all():
-        raise ValueError("a mean needs values that are finite")
+        raise ValueError("the values of a mean must be finite")
     count = rows.shape[1]
     means = rows.mean(axis=1)
     if count == 1:
@@ -133,7 +133,7 @@ def _p_values(
     errors: NDArray[np.float64],
     distribution: Callable[[NDArray[np.float64]], NDArray[np.float64]],
 ) -> NDArray[np.float64]:
-    """Return two-sided p-values; without any spread 1 for a mean of 0, and 0 for any other."""
+    """Return two-sided p-values. Without spread they are 1 for a mean of 0, and 0 for others."""
     found = np.where(means == 0, 1.0, 0.0)
     spread = errors > 0
     found[spread] = 2 * distribution(-np.abs(means[spread] / errors[spread]))
@@ -141,19 +141,19 @@ def _p_values(
 
 
 def complete_sum(values: Iterable[float | None]) -> float | None:
-    """Return the sum of values; None where one of them is not known."""
+    """Return the sum of values; None if one of the values is None."""
     known = list(values)
     return None if None in known else sum(filter(None, known))
 
 
 def welch_p(a: Sequence[float], b: Sequence[float]) -> float:
-    """Return the two-sided p of Welch's test (Biometrika 34, 1947) of shapes (n,) and (m,).
+    """Return the two-sided p-value of Welch's test (Biometrika 34, 1947); shapes (n,) and (m,).
 
-    Where neither has any spread it is 1 for equal means and 0 for others. Raises ValueError for
+    If neither side has a spread, it is 1 for equal means and 0 for others. Raises ValueError for
     fewer than 2 values on a side.
     """
     if min(len(a), len(b)) < 2:
-        raise ValueError("one value says nothing about its own spread")
+        raise ValueError("a spread needs at least two values")
     if np.ptp(a) == 0 and np.ptp(b) == 0:
         return float(a[0] == b[0])
     return float(scipy.stats.ttest_ind(a, b, equal_var=False).pvalue)

@@ -3,8 +3,8 @@
 Both follow from the power of the paired t-test, which is a tail of the noncentral t distribution
 with noncentrality ``|log ratio| * sqrt(n) / log_sd`` (Owen, Biometrika 52, 1965; Cohen,
 *Statistical Power Analysis for the Behavioral Sciences*, 2nd ed., 1988, ch. 2). The spread is
-itself an estimate: read the answers as orders of magnitude, not as guarantees. Degrees of freedom
-that other comparisons lent (``shared_noise``) are taken to stay as many.
+itself an estimate: the answers are orders of magnitude, not guarantees. The degrees of freedom from
+other comparisons (``shared_noise``) are assumed to stay constant.
 
 With any number of ``looks`` the power is that of the last look. Earlier looks add a little, so the
 true power is slightly higher.
@@ -34,12 +34,12 @@ def minimum_detectable_ratio(
 ) -> float:
     """Return the smallest ratio above 1 whose interval would exclude 1 with probability 0.8.
 
-    ``log_sd`` is the standard deviation of the blocks' log-ratios, with ``borrowed`` degrees of
-    freedom more than theirs; the reciprocal is detected equally. Raises ValueError for fewer blocks
-    than an interval needs: 2, or 3 with any number of looks.
+    ``log_sd`` is the standard deviation of the blocks' log-ratios; ``borrowed`` degrees of freedom
+    come from other evidence. The reciprocal ratio is detected with the same probability. Raises
+    ValueError for fewer blocks than an interval needs: 2, or 3 with any number of looks.
     """
     if n_blocks < 2:
-        raise ValueError("one block says nothing about its own uncertainty")
+        raise ValueError("power needs at least two blocks")
     if not math.isfinite(_critical_t(n_blocks, alpha, looks, borrowed)):
         raise ValueError(f"at least {FEWEST_VALUES} blocks are needed before the first look")
     distance = _noncentrality(n_blocks, alpha, looks, borrowed)
@@ -74,11 +74,12 @@ def blocks_to_decide(
 ) -> int | None:
     """Return the number of further blocks that decide whether the ratio exceeds ``margin``.
 
-    The estimate and its spread are assumed to stay as they are: its own interval narrows with the
-    number of blocks. Where blocks are added after a look, that interval holds for any number of
-    looks. ``alpha`` is the p-value that a difference needs (default: the estimate's own), such as
-    one that is corrected for many comparisons. At least one; None without an interval, and when
-    even 10 000 blocks are too few. Raises ValueError for a margin that is not positive.
+    The estimate and its spread are assumed to stay constant, while the interval narrows with the
+    number of blocks. If blocks are added after a look, the interval must be valid for any number of
+    looks. ``alpha`` is the p-value that a difference needs, for example one corrected for many
+    comparisons (default: the estimate's own). The result is at least 1; it is None without an
+    interval, or if even 10 000 blocks are too few. Raises ValueError for a margin that is not
+    positive.
     """
     _check(margin)
     if estimate.low is None or estimate.high is None:
@@ -86,7 +87,7 @@ def blocks_to_decide(
     own_alpha, n_now = 1 - estimate.confidence, estimate.n_pairs
     centre, limit = math.log(estimate.ratio), math.log1p(margin)
     is_difference = abs(centre) > limit
-    # A difference is decided by the end next to a ratio of 1, equivalence by the other one.
+    # A difference needs the end of the interval nearer to 1; equivalence needs the other end.
     by_low = (centre > 0) == is_difference
     reach = centre - math.log(estimate.low) if by_low else math.log(estimate.high) - centre
     room = abs(centre) if is_difference else limit - abs(centre)
@@ -107,11 +108,11 @@ def _half_width(n_blocks: int, alpha: float, looks: Looks, borrowed: float) -> f
 
 def _check(margin: float) -> None:
     if margin <= 0:
-        raise ValueError("a margin is a positive fraction, such as 0.02")
+        raise ValueError("a margin must be a positive fraction, such as 0.02")
 
 
 def _fewest(enough: Callable[[int], bool], *, at_least: int) -> int | None:
-    """Return the fewest blocks that are ``enough``, as are all more; None if 10 000 are not."""
+    """Return the fewest blocks that are ``enough`` (then all more are); None if 10 000 are not."""
     if enough(at_least):
         return at_least
     if at_least >= MOST_BLOCKS or not enough(MOST_BLOCKS):

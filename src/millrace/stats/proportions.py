@@ -23,7 +23,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 _PRIOR = 0.5  # both parameters of the beta distribution
-_MOST = 700.0  # of a logarithm that a floating-point number has room for
+_MOST = 700.0  # a logarithm whose exponential is still a finite float
 
 
 def proportion_limits(events: int, trials: int, *, confidence: float = 0.95) -> tuple[float, float]:
@@ -33,7 +33,7 @@ def proportion_limits(events: int, trials: int, *, confidence: float = 0.95) -> 
     any number of trials. Raises ValueError for fewer trials than events, or none.
     """
     if not 0 <= events <= trials or trials == 0:
-        raise ValueError(f"{events} events of {trials} trials")
+        raise ValueError(f"{events} events of {trials} trials is not a proportion")
     tail = (1 - confidence) / 2
     low, high, others = 0.0, 1.0, trials - events
     if events:
@@ -50,7 +50,7 @@ def sign_test(heads: int, tosses: int) -> float:
     ValueError for more heads than tosses.
     """
     if not 0 <= heads <= tosses:
-        raise ValueError(f"{heads} heads of {tosses} tosses")
+        raise ValueError(f"{heads} heads in {tosses} tosses are impossible")
     fewer = min(heads, tosses - heads)
     return min(1.0, 2 * float(scipy.special.bdtr(fewer, tosses, 0.5)))
 
@@ -58,8 +58,8 @@ def sign_test(heads: int, tosses: int) -> float:
 def fair_coin_e_value(heads: int, tosses: int) -> float:
     """Return the e-value against fair tosses, valid at any look.
 
-    7 heads of 7, 11 of 12 and 14 of 16 are the first with 20. Raises ValueError for more heads than
-    tosses.
+    7 heads of 7, 11 of 12 and 14 of 16 are the first with at least 20. Raises ValueError for more
+    heads than tosses.
     """
     return math.exp(min(_log_odds(heads, tosses), _MOST))
 
@@ -67,19 +67,19 @@ def fair_coin_e_value(heads: int, tosses: int) -> float:
 def against_at_most_half(heads: int, tosses: int) -> float:
     """Return the e-value against heads of probability a half at most, valid at any look.
 
-    It is the bet of ``fair_coin_e_value`` on that side of the prior alone, so that 6 heads of 6, 10
-    of 11 and 12 of 14 are the first with 20. Raises ValueError for more heads than tosses.
+    It uses only the half of ``fair_coin_e_value``'s prior above a half: 6 heads of 6, 10 of 11 and
+    12 of 14 are the first with at least 20. Raises ValueError for more heads than tosses.
     """
     odds = _log_odds(heads, tosses)
-    # The share of the posterior above a half, relative to that of the prior.
+    # The posterior probability above a half, relative to the prior probability.
     share = 2 * float(scipy.special.betainc(_PRIOR + tosses - heads, _PRIOR + heads, 0.5))
     return share * math.exp(min(odds, _MOST))
 
 
 def _log_odds(heads: int, tosses: int) -> float:
-    """Return the log odds of these tosses, in order, under the prior against fair tosses."""
+    """Return the log likelihood ratio of these tosses, in order: the prior against fair tosses."""
     if not 0 <= heads <= tosses:
-        raise ValueError(f"{heads} heads of {tosses} tosses")
+        raise ValueError(f"{heads} heads in {tosses} tosses are impossible")
     seen = scipy.special.betaln(_PRIOR + heads, _PRIOR + tosses - heads)
     return float(seen - scipy.special.betaln(_PRIOR, _PRIOR)) + tosses * math.log(2)
 
@@ -97,10 +97,10 @@ class CountDifferences:
 
 
 def count_limits(counts: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the 95 % limits of ``counts``, shape (k,); raise ValueError for one below 0."""
+    """Return the 95 % limits of ``counts``, shape (k,); raise ValueError if one is negative."""
     seen = np.asarray(counts, dtype=np.float64)
     if (seen < 0).any():
-        raise ValueError("a count is not below 0")
+        raise ValueError("a count must not be negative")
     low = np.where(seen > 0, scipy.special.gammaincinv(np.maximum(seen, 1), _TAIL), 0.0)
     high = np.asarray(scipy.special.gammainccinv(seen + 1, _TAIL), dtype=np.float64)
     return low, high

@@ -18,13 +18,12 @@ conservative). A single outlying block defeats that test, so gross differences a
 Fisher's exact test (*The Design of Experiments*, 1935) on the sums: whatever the cause, trials that
 differ by a hundredth of their requests did not do the same work.
 
-For a look after every block, until rates are shown to differ or to be equal, the intervals are
-valid at any look instead of Student's (``sequential``; of 90 % for equality), and a bound of the
-sums that does (Robbins, "Statistical Methods Related to the Law of the Iterated Logarithm", Annals
-of Mathematical Statistics 41, 1970: a count is ever less probable than ``alpha / (n + 1)``, at any
-number of draws ``n``, with a probability of ``alpha`` at most). Fisher's test is not used there:
-errors in bursts differ grossly at some look, on either side. Such rates are not shown to be equal,
-and more blocks decide.
+If the user looks after every block, intervals that are valid at any look (``sequential``; 90 % for
+equality) replace Student's. The upper bound of the sums is then also valid at any look (Robbins,
+"Statistical Methods Related to the Law of the Iterated Logarithm", Annals of Mathematical
+Statistics 41, 1970: the probability that a count is ever less probable than ``alpha / (n + 1)``, at
+any number of draws ``n``, is at most ``alpha``). Fisher's test is not used, because rates with
+bursts of errors differ grossly at some look. Such rates are not called equal: more blocks decide.
 """
 
 import math
@@ -60,16 +59,17 @@ def compare_rates(
 ) -> RateComparison:
     """Compare hits / tries; element *i* of both is the (hits, tries) of the same block.
 
-    Rates are equal without a single hit (the observed rates of these trials are the same),
-    where the upper bounds of both are below 0.1 %, or where the interval of their difference lies
-    inside ``tolerance`` and they are not called different. Rates that differ by the tolerance are
-    called equal with a probability of ``alpha`` at most, once there is a hit.
-    Rates are different where their means differ by more than 0.1 percentage points, and either the
+    Rates are equal without a single hit, if the upper bounds of both are below 0.1 %, or if
+    the interval of their difference lies inside ``tolerance`` and they are not called different.
+    Rates that differ by the tolerance are called equal with a probability of at most ``alpha``,
+    once there is a hit.
+
+    Rates are different if their means differ by more than 0.1 percentage points, and either the
     interval of that difference over the blocks excludes 0, or the means differ by more than 1
     percentage point and Fisher's test of all hits and tries rejects equality. Each test has half of
     ``alpha``, so that equal rates are called different with a probability of ``alpha`` at most. For
     any number of ``looks`` only the interval is used; both error probabilities then hold for all
-    looks together. Trials that did not try anything have a rate of 0.
+    looks together. Trials without tries have a rate of 0.
 
     Raises ValueError for unequal lengths, no block, more hits than tries, or a tolerance below
     0.1 %, within which a difference does not matter anyway.
@@ -77,9 +77,9 @@ def compare_rates(
     if len(base) != len(candidate) or not base:
         raise ValueError(f"{len(base)} blocks of the base, {len(candidate)} of the candidate")
     if any(not 0 <= hits <= tries for hits, tries in (*base, *candidate)):
-        raise ValueError("hits are between 0 and the tries")
+        raise ValueError("hits must be between 0 and the number of tries")
     if tolerance < NEGLIGIBLE:
-        raise ValueError(f"a tolerance of {tolerance:g} is below {NEGLIGIBLE:g}")
+        raise ValueError(f"the tolerance must be at least {NEGLIGIBLE:g}, not {tolerance:g}")
     shown: Literal["equal", "different", "neither"] = "neither"
     sides = (base, candidate)
     if not any(hits for side in sides for hits, _ in side) or all(
@@ -106,7 +106,7 @@ def _sums(side: Side) -> tuple[int, int]:
 
 
 def _upper_bound(side: Side, alpha: float, looks: Looks) -> float:
-    """Return the upper bound that the rate exceeds with probability ``alpha`` at most."""
+    """Return the upper confidence bound of the rate, with error probability ``alpha``."""
     hits, tries = _sums(side)
     tail = alpha if looks == "once" else alpha / (tries + 1)
     drawn = proportion_limits(hits, tries, confidence=1 - 2 * tail)[1] if tries else 1.0

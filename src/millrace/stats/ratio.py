@@ -43,15 +43,15 @@ _CONFIDENCE = 0.95
 class RatioEstimate:
     """A ratio candidate / base with its confidence interval.
 
-    ``n_pairs`` is the number of blocks, or of the values of the side with fewer where values are
-    not paired. ``low`` and ``high`` are None where there are too few pairs for an interval: a
-    single one says nothing about its own uncertainty, and any number of looks needs three.
-    ``log_sd`` is the standard deviation of the log-ratios (0.01 is about 1 %), None for a single
-    pair or without pairs. ``borrowed`` is how many degrees of freedom other evidence lent to it:
-    other comparisons of the run if it ``shares``, and ``earlier_runs`` if any. ``looks`` says which
-    looks the interval and ``p_value`` hold for. ``p_value`` is two-sided, for a ratio of 1; it is
-    at most ``1 - confidence`` where the interval excludes 1, and None where there is none.
-    ``rounding`` is how far rounded values may move the logarithm of the ratio.
+    ``n_pairs`` is the number of blocks; for unpaired values, the number of values of the smaller
+    side. ``low`` and ``high`` are None if there are too few pairs for an interval: it needs two, or
+    three for any number of looks. ``log_sd`` is the standard deviation of the log-ratios (0.01 is
+    about 1 %), None for a single pair or unpaired values. ``borrowed`` is the number of degrees of
+    freedom from other evidence: from other comparisons of the run if ``shares``, and from
+    ``earlier_runs``. The interval and ``p_value`` are valid for ``looks``. ``p_value`` is
+    two-sided, for a ratio of 1; it is at most ``1 - confidence`` if the interval excludes 1, and
+    None without an interval. ``rounding`` is the largest effect of rounded values on the logarithm
+    of the ratio.
     """
 
     ratio: float
@@ -73,13 +73,13 @@ class RatioEstimate:
 
     @property
     def is_as_wide_as_rounding(self) -> bool:
-        """Return whether the interval is only as wide as the rounding of the values makes it."""
+        """Return whether the rounding of the values alone determines the interval's width."""
         if self.low is None or self.high is None or not self.rounding:
             return False
         return math.log(self.high / self.low) <= 2 * self.rounding * (1 + 1e-9)
 
     def is_beyond(self, margin: float) -> bool:
-        """Return whether the ratio is beyond a margin on either side of 1, for certain or not."""
+        """Return whether the ratio is beyond a margin on either side of 1, significant or not."""
         return max(self.ratio, 1 / self.ratio) > 1 + margin
 
 
@@ -119,9 +119,9 @@ def unpaired_ratio(
     """
     sides = [np.asarray(each, dtype=np.float64) for each in (base, candidate)]
     if not all(map(len, sides)):
-        raise ValueError("no value to take a mean of")
+        raise ValueError("a ratio needs at least one value on each side")
     if not all(np.isfinite(each).all() and (each > 0).all() for each in sides):
-        raise ValueError("a ratio needs values that are positive and finite")
+        raise ValueError("the values of a ratio must be positive and finite")
     logs = [np.log(each) for each in sides]
     centre, fewest = float(logs[1].mean() - logs[0].mean()), min(map(len, sides))
     if fewest < 2:
@@ -159,7 +159,7 @@ def _widened(
 def moderated_ratio(
     base: Sequence[float], candidate: Sequence[float], spread: Spread, looks: Looks
 ) -> RatioEstimate:
-    """Estimate as ``paired_ratio`` does, with a ``spread`` that not only these pairs tell about.
+    """Estimate as ``paired_ratio`` does, with a ``spread`` that includes other evidence.
 
     Raises ValueError for unequal lengths, no pair, or a value that is not positive and finite.
     """
@@ -212,13 +212,13 @@ def log_ratios(base: Sequence[float], candidate: Sequence[float]) -> NDArray[np.
     if len(base) != len(candidate):
         raise ValueError(f"{len(base)} base values, but {len(candidate)} candidate values")
     if not base:
-        raise ValueError("no pair of values")
+        raise ValueError("a ratio needs at least one pair of values")
     pairs = np.asarray([base, candidate], dtype=np.float64)
     if not (np.isfinite(pairs).all() and (pairs > 0).all()):
-        raise ValueError("a ratio needs values that are positive and finite")
+        raise ValueError("the values of a ratio must be positive and finite")
     return np.asarray(np.log(pairs[1]) - np.log(pairs[0]), dtype=np.float64)
 
 
 def from_log(log_ratio: float) -> float:
-    """Return the ratio, clipped to the range of floating-point numbers with room to spare."""
+    """Return the ratio, clipped well within the range of floats."""
     return math.exp(min(max(log_ratio, -700.0), 700.0))

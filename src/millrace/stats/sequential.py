@@ -15,7 +15,7 @@ there is at most ``2 (1 - F(a) + a f(a))``, F and f being the distribution funct
 Student's t with ``m - 1`` degrees of freedom. Two looks before that are for differences far larger
 than the spread: each is a t-test with a small share of ``alpha``.
 
-The one by ranks holds the same mixture against the normal scores of the signed ranks (van der
+The one by ranks applies the same mixture to the normal scores of the signed ranks (van der
 Waerden, Indagationes Mathematicae 14, 1952; Fraser, Annals of Mathematical Statistics 28, 1957),
 and its interval is that of all shifts it does not reject (Hodges and Lehmann, Annals of
 Mathematical Statistics 34, 1963). Two equal treatments that take turns in random order have
@@ -23,9 +23,10 @@ log-ratios symmetric about 0, whatever disturbs the blocks; the ranks' signs are
 tosses, so that the error rate does not depend on the noise. Simulated, it is below its share of
 ``alpha`` (``tests/unit/stats/test_sequential.py``).
 
-A spread that other comparisons of a run tell about too (``shared_noise``) takes the place of the
-values' own in the mixture, with its degrees of freedom ``f`` in the exponent: ``(1 + t² / f)^((f +
-1) / 2) / √n``. Its critical level stays that of the values' own spread, which is the higher one.
+A spread with evidence from other comparisons of a run (``shared_noise``) replaces the values' own
+spread in the mixture, with its degrees of freedom ``f`` in the exponent:
+``(1 + t² / f)^((f + 1) / 2) / √n``. The critical level stays that of the values' own spread, which
+is higher.
 """
 
 import math
@@ -36,9 +37,9 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-FEWEST_VALUES = 3  # fewer say too little about their own spread
+FEWEST_VALUES = 3  # fewer values give no usable spread
 FIRST_LOOK = 5
-FIRST_RANKS = 8  # with fewer blocks even equal signs are too probable by chance
+FIRST_RANKS = 8  # with fewer blocks, equal signs are too likely by chance
 _EARLY_LOOKS = FIRST_LOOK - FEWEST_VALUES
 
 # Shares of alpha.
@@ -51,7 +52,7 @@ _Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Spread:
-    """A standard deviation, with how many degrees of freedom more than the values' own it has."""
+    """A standard deviation; ``borrowed`` degrees of freedom come from other evidence."""
 
     sd: float
     borrowed: float
@@ -74,7 +75,7 @@ def interval(
     low, high = mean - half_width, mean + half_width
     if n_blocks >= FIRST_RANKS:
         rank_low, rank_high = _rank_limits(values, alpha)
-        # Where the two intervals do not overlap, the range between them serves as well as any.
+        # If the two intervals do not overlap, use the range between them.
         low, high = sorted((max(low, rank_low), min(high, rank_high)))
     return low, high
 
@@ -215,7 +216,7 @@ def _least_shift(values: _Array, critical: float) -> float:
 
 
 def _boundary(n_blocks: int, first: int, alpha: float, borrowed: float = 0.0) -> float:
-    """Return the t that a mixture from ``first`` on ever reaches with probability ``alpha``."""
+    """Return the t that a mixture from look ``first`` ever exceeds with probability ``alpha``."""
     grown = math.expm1((_log_level(first, alpha) + math.log(n_blocks)) / (n_blocks + borrowed))
     return math.sqrt((n_blocks - 1 + borrowed) * grown)
 

@@ -1,9 +1,9 @@
-"""Estimate the ratios of all comparisons of a run with evidence about noise that they share.
+"""Estimate the ratios of all comparisons of a run, with shared evidence about their noise.
 
-Three blocks tell little about their own spread: Student's interval of three log-ratios, with 2
+Three blocks give a poor estimate of their spread: Student's interval of three log-ratios, with 2
 degrees of freedom, is 4.3 standard errors wide on each side. The other comparisons of the same
-metric were measured on the same host in the same blocks, and their residuals tell more. Each
-comparison has a moderated t statistic, as in limma (Smyth, "Linear Models and Empirical Bayes
+metric were measured on the same host in the same blocks, so their residuals improve the estimate.
+Each comparison has a moderated t statistic, as in limma (Smyth, "Linear Models and Empirical Bayes
 Methods for Assessing Differential Expression in Microarray Experiments", Statistical Applications
 in Genetics and Molecular Biology 3, 2004): its variance is the mean of its own and of a prior,
 weighted by their degrees of freedom, which add up. The estimate itself stays the paired one.
@@ -25,11 +25,11 @@ The prior comes from three sources.
 None is trusted blindly. A variance that is an outlier borrows less, or nothing (Phipson, Lee,
 Majewski, Alexander and Smyth, "Robust Hyperparameter Estimation Protects against Hypervariable
 Genes and Improves Power to Detect Differential Expression", Annals of Applied Statistics 10, 2016,
-do so for noisy ones; here quiet ones borrow less too). Within a group it is compared with the
-residuals of the other candidates alone, which hold neither of its own two sides; where nothing but
-earlier runs lends, with theirs.
+do so for noisy variances; here quiet variances borrow less too). Within a group, the comparison's
+variance is compared with the residuals of the other candidates alone, which do not depend on either
+of its two sides; if only earlier runs lend, it is compared with their variances.
 
-With fewer than three comparisons and no earlier run each interval is that of its own blocks.
+With fewer than three comparisons and no earlier run, each interval uses only its own blocks.
 
 Intervals for any number of looks are those of ``sequential`` with the moderated spread. Since the
 prior changes from look to look, their error rate is not proved but measured, on normal and on
@@ -60,7 +60,7 @@ _GROUP_FREEDOM = 6.0
 _EARLIER_FREEDOM = 2.0
 _FEWEST_OTHERS = 3  # groups
 _SPREAD = 1.0  # variance of the logarithms of the groups' variances: a factor of 1.6 in noise
-_ASSUMED_GROUPS = 2.0  # have that spread
+_ASSUMED_GROUPS = 2.0  # number of groups assumed to have that spread
 _LEAST_SPREAD = 0.1
 _OUTLIER = 0.05  # two-sided p-value below which a variance borrows less
 
@@ -85,7 +85,7 @@ class GroupValues:
 
     @property
     def variance(self) -> Variance | None:
-        """The variance of log-ratios by what blocks and treatments leave unexplained, if known."""
+        """The variance of log-ratios that blocks and treatments do not explain; None if unknown."""
         return _variance(*_residuals([self.base, *self.candidates]))
 
 
@@ -167,7 +167,7 @@ class _Pairs:
 
 
 def _group_rest(pairs: _Pairs, squares: float, freedom: float) -> Variance | None:
-    """Return what a group knows of a comparison's variance beyond its own pairs.
+    """Return the group's evidence about a comparison's variance, without the comparison's pairs.
 
     ``squares`` and ``freedom`` are those of the group's residuals, the pairs' own included.
     """
@@ -178,13 +178,13 @@ def _group_rest(pairs: _Pairs, squares: float, freedom: float) -> Variance | Non
 
 
 def _combined(*sources: Variance | None) -> Variance | None:
-    """Return the variance that all sources give together, each moderating those before it."""
+    """Return the combined variance of all sources; each source moderates those before it."""
     known = [source for source in sources if source is not None]
     return reduce(_moderated, known) if known else None
 
 
 def _limited(prior: Variance, most: float) -> Variance:
-    """Return a prior with less than ``most`` degrees of freedom, for what may differ from it."""
+    """Return the prior with fewer than ``most`` degrees of freedom, as the truth may differ."""
     return Variance(prior.value, 1 / (1 / prior.freedom + 1 / most))
 
 
@@ -229,7 +229,7 @@ def _residuals(treatments: Sequence[Mapping[int, float]]) -> tuple[float, float]
 
 
 def _across(groups: Sequence[Variance | None], fewest: int) -> Variance | None:
-    """Return the prior of a group's variance by those of other groups, or of its earlier runs.
+    """Return the prior of a group's variance from other groups, or from its earlier runs.
 
     None where fewer than ``fewest`` are known.
     """

@@ -67,13 +67,13 @@ def summarise(values: Sequence[float]) -> Summary:
 
 
 def sd_limits(sd: float, n: int) -> tuple[float, float]:
-    """Return the 95 % interval of the standard deviation of normal values, ``n`` with ``sd``.
+    """Return the 95 % interval of a standard deviation that was estimated from ``n`` normal values.
 
     It is from the chi-square distribution of their sum of squares (Helmert, Zeitschrift für
     Mathematik und Physik 21, 1876). Raises ValueError for fewer than 2 values.
     """
     if n < 2:
-        raise ValueError("one value says nothing about its own spread")
+        raise ValueError("a spread needs at least two values")
     tail = (1 - 0.95) / 2
     upper = 2 * float(scipy.special.gammainccinv((n - 1) / 2, tail))
     lower = 2 * float(scipy.special.gammaincinv((n - 1) / 2, tail))

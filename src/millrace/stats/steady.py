@@ -84,9 +84,9 @@ def steady_state(
     """
     values = np.asarray(series, dtype=np.float64)
     if len(values) <= (cut or 0):
-        raise ValueError("a series without a value")
+        raise ValueError("a series needs at least one value")
     if not np.isfinite(values).all():
-        raise ValueError("a series has values that are finite")
+        raise ValueError("the values of a series must be finite")
     cut = warm_up(values) if cut is None else cut
     rest = values[cut:]
     mean = float(rest.mean())

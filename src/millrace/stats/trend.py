@@ -42,13 +42,13 @@ from millrace.stats.steady import Steady, steady_state
 
 TrendClass = Literal["steady", "warm-up", "drift", "shift", "wave", "too short to tell"]
 
-_MEDIAN_ERROR = 1.2533  # of a median, in standard errors of a mean: sqrt(pi / 2)
-_FEWEST_APART = 2  # points: a single one is a spike as well
+_MEDIAN_ERROR = 1.2533  # standard error of a median / of a mean: sqrt(pi / 2)
+_FEWEST_APART = 2  # points; a single point may be a spike
 _FEWEST_ALIKE = 3  # series
 _FEWEST_OF_LEVEL = 3  # points
-_GROSS = 8.0  # standard deviations of what two levels leave
-_BETTER = 0.8  # a step has to leave less than this share of what a line leaves
-_RETURNS = 0.5  # of the swing: a wave's ends differ by less
+_GROSS = 8.0  # residual standard deviations around two levels
+_BETTER = 0.8  # largest residual sum of squares of a step, relative to that of a line
+_RETURNS = 0.5  # share of the swing by which the ends of a wave may differ
 
 Floats = NDArray[np.float64]
 
@@ -147,7 +147,7 @@ def _apart(values: Floats, cut: int, correlation: float, alpha: float) -> bool:
 
 
 def _jump(values: Floats, margin: float) -> Trend | None:
-    """Return a gross step to another level, found without a spectrum; None without one."""
+    """Return the gross step to another level, if any; it needs no spectrum."""
     lengths = slice(_FEWEST_OF_LEVEL - 1, len(values) - _FEWEST_OF_LEVEL)
     left = _left_by_steps(values)[lengths]
     at = int(np.argmin(left)) + _FEWEST_OF_LEVEL
@@ -183,7 +183,7 @@ def _described(
 
 
 def _grown(before: float, after: float) -> float | None:
-    """Return the relative growth; None from nothing, or from a line below zero."""
+    """Return the relative growth; None if ``before`` is not positive."""
     return after / before - 1 if before > 0 else None
 
 

@@ -1,7 +1,7 @@
-"""Write an archive of runs, and read one that another user may have written.
+"""Write archives of runs, and read archives that may come from another user.
 
-``millrace results export`` writes it, another machine imports it. A zip archive, the same bytes for
-the same runs:
+``millrace results export`` writes an archive, ``millrace results import`` reads it, usually on
+another host. It is a zip file; the same runs give the same bytes:
 
     manifest.json        {"format": "millrace.results", "version": 1,
                           "runs": [{"id", "file", "sha256"}],
@@ -9,17 +9,15 @@ the same runs:
                           "history": {"file", "sha256"} or null}
     runs/0001.json       a StoredRun (millrace.store.records) as JSON, without its histograms,
                          series and observations
-    artefacts/<sha256>   a file the runs refer to (histograms, series and observations are
-                         such files)
+    artefacts/<sha256>   a file that a run refers to: histograms, a series, observations, ...
     history.json         a HistoryPart (millrace.store.history_records): the runs' points, if any
 
-The origin of runs and points is not in it: whoever imports it decides that, not the file.
+An archive does not contain the origin of runs and points: the importing store sets ``imported``.
 
-A change of the records makes a new version; other versions are refused.
-Files are never unpacked under a name from the archive: they are stored under the hash of their
-content. An archive is checked completely before its first row is written. Runs are read and checked
-one after another, and added ones again while they are written, so that an import holds one run in
-memory.
+Each change of the record format increases the version, and only the current version is read. Files
+are stored under the hash of their content, never under a name from the archive. The whole archive
+is checked before the first row is written. An import reads one run at a time to save memory, and
+reads each new run a second time to write it.
 """
 
 import hashlib
@@ -96,10 +94,10 @@ def write(
     *,
     replace: bool = False,
 ) -> None:
-    """Write runs, files and histories atomically.
+    """Write runs, files and histories to an archive, atomically.
 
-    Raise UserError where a file is already, unless ``replace`` and it is an archive of millrace;
-    and where the path leads over another user's link.
+    Raise UserError if ``path`` exists, unless ``replace`` is set and the file is an archive of
+    millrace. Raise UserError if the path contains a symbolic link of another user.
     """
     target = refuse_replacing(path, ARCHIVE, "--output", force=replace)
     artefacts_of_runs = {a.sha256: a for run in runs for of in run.attempts for a in of.artefacts}
@@ -140,9 +138,9 @@ LARGEST_BYTES = 4 << 30
 LARGEST_UNPACKED_BYTES = 16 << 30
 MOST_MEMBERS = 100_000
 MOST_TIMES = 200
-"""The largest ratio of unpacked to packed size, beyond ``_ANY_UNPACKED_BYTES``.
+"""The largest ratio of unpacked to packed size, not counting ``_ANY_UNPACKED_BYTES``.
 
-Results are packed to a tenth or a fiftieth of their size, a zip bomb to a thousandth.
+Results have a ratio of 10 to 50, a zip bomb has about 1,000.
 """
 
 _ANY_UNPACKED_BYTES = 64 << 20
@@ -152,13 +150,13 @@ _PIECE_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Archive:
-    """An open archive; UserError for a member that is damaged, too large or missing."""
+    """An open archive; reading a damaged, too large or missing member raises UserError."""
 
     path: Path
     zip: zipfile.ZipFile
 
     def read(self, name: str, limit_bytes: int) -> bytes:
-        """Return a member's bytes; there are at most ``limit_bytes``."""
+        """Return a member's bytes; raise UserError if it has more than ``limit_bytes``."""
         return b"".join(self._pieces(name, limit_bytes))
 
     def copy(self, name: str, size_bytes: int, into: BinaryIO) -> str:
@@ -179,7 +177,7 @@ class Archive:
                         break
                     yield piece
         except KeyError:
-            raise wrong(self.path, f"holds no {name}") from None
+            raise wrong(self.path, f"has no {name}") from None
         except _UNREADABLE as error:
             raise wrong(self.path, f"{name} is damaged ({error})") from error
         if left < 0:
@@ -190,23 +188,23 @@ _UNREADABLE = (EOFError, OSError, ValueError, RuntimeError, zipfile.BadZipFile, 
 
 
 def wrong(path: Path, problem: str) -> UserError:
-    """Return the error for a file of which nothing is imported."""
+    """Return the error for an archive that cannot be imported."""
     return UserError(
         f"{path}: {problem}; nothing was imported",
-        hint="export the runs again, and compare the file's size after copying it",
+        hint="export the runs again, and compare the file's checksum after copying it",
     )
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[Archive]:
-    """Open an archive; raise UserError for another file, or one that exceeds a limit."""
+    """Open an archive; raise UserError if the file is not an archive or exceeds a limit."""
     with _file(path) as file:
         try:
             _check_directory(path, file)
             archive = zipfile.ZipFile(file)
         except (OSError, *_UNREADABLE, NotImplementedError, struct.error) as error:
             raise wrong(
-                path, f"is not a results file of millrace, or is cut short ({error})"
+                path, f"is not a results file of millrace, or is truncated ({error})"
             ) from error
         with archive:
             _check_members(path, archive, os.fstat(file.fileno()).st_size)
@@ -216,15 +214,15 @@ def opened(path: Path) -> Iterator[Archive]:
 @contextmanager
 def _file(path: Path) -> Iterator[BinaryIO]:
     try:
-        # Do not wait for a writer of a pipe.
+        # O_NONBLOCK: opening a pipe does not wait for its writer.
         file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
     except FileNotFoundError:
-        raise UserError(f"{path}: no such file", hint="check its name and place") from None
+        raise UserError(f"{path}: no such file", hint="check the path") from None
     except IsADirectoryError:
         raise _no_file(path, "is a directory") from None
     except PermissionError:
         raise UserError(
-            f"{path}: may not be read by you", hint="make the file readable for you"
+            f"{path}: permission denied", hint="give your user permission to read the file"
         ) from None
     except (OSError, ValueError) as error:
         raise wrong(path, f"cannot be read ({error})") from error
@@ -247,33 +245,33 @@ def _no_file(path: Path, problem: str) -> UserError:
 def _check_directory(path: Path, file: BinaryIO) -> None:
     end = zip_directory.read_end(file)
     if end.has_comment:
-        raise zipfile.BadZipFile("it does not end as one")
+        raise zipfile.BadZipFile("data after the end of the zip file")
     if end.size_bytes > _LARGEST_DIRECTORY_BYTES or end.members > max(MOST_MEMBERS, 0xFFFF):
-        raise wrong(path, f"holds more than {MOST_MEMBERS:,} files")
+        raise wrong(path, f"contains more than {MOST_MEMBERS:,} files")
 
 
 def _check_members(path: Path, archive: zipfile.ZipFile, size_bytes: int) -> None:
     members = archive.infolist()
     if len(members) > MOST_MEMBERS:
-        raise wrong(path, f"holds more than {MOST_MEMBERS:,} files")
+        raise wrong(path, f"contains more than {MOST_MEMBERS:,} files")
     for member in members:
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise wrong(path, f"{member.filename} is packed by a method that exports never use")
+            raise wrong(path, f"{member.filename} is compressed by a method that exports never use")
     unpacked = sum(member.file_size for member in members)
     if unpacked > LARGEST_UNPACKED_BYTES:
         raise wrong(path, f"unpacks to more than {LARGEST_UNPACKED_BYTES:,} bytes")
     if unpacked > _ANY_UNPACKED_BYTES + MOST_TIMES * size_bytes:
         raise wrong(
-            path, f"unpacks to {unpacked:,} bytes, more than {MOST_TIMES} times its own size"
+            path, f"unpacks to {unpacked:,} bytes, more than {MOST_TIMES} times its packed size"
         )
 
 
-# The id names the run's event file and its report, whose drafts have longer names, and it stands in
-# commands that reports and hints recommend: a shell finds nothing to execute in it.
+# A run's id is a part of file names (events, report, and longer names of drafts) and of commands
+# that reports and hints recommend, so it has no character that a shell interprets.
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _LONGEST_RUN_ID = 200
-_NO_RUN_ID = "latest"  # the newest run measured here, for every command
-_CLOCKS_DIFFER = timedelta(days=1)  # at most, between the measuring host and this one
+_NO_RUN_ID = "latest"  # in commands: the newest run measured here
+_CLOCKS_DIFFER = timedelta(days=1)  # the most, between the measuring host and this one
 
 # Far above any real run: one of 1,000 trials has 40 MB and 2 million values.
 _OF_A_RUN = safe_json.Limits(size_bytes=128 << 20, values=8_000_000, depth=64, text_chars=8 << 20)
@@ -281,10 +279,10 @@ _OF_THE_MANIFEST = safe_json.Limits(size_bytes=64 << 20, values=1_000_000)
 
 
 class RunArchive:
-    """An archive with checked runs and histories; its files are checked when they are staged."""
+    """An archive with checked runs and histories; ``stage`` checks its files."""
 
     def __init__(self, archive: Archive, manifest: _Manifest) -> None:
-        """Read all runs and histories; raise UserError where they contradict each other."""
+        """Read and check all runs and histories; raise UserError if they contradict each other."""
         self._archive = archive
         self._artefacts = manifest.artefacts
         self._kinds: dict[str, str] = {}
@@ -296,62 +294,70 @@ class RunArchive:
         held = {entry.sha256: entry.size_bytes for entry in manifest.artefacts}
         for sha256, size_bytes in self._sizes.items():
             if held.get(sha256) != size_bytes:
-                raise wrong(archive.path, f"lacks the file {sha256} that a run refers to")
+                raise wrong(
+                    archive.path,
+                    f"a run refers to file {sha256}, which is missing or has another size",
+                )
         self.history = _history(archive, manifest)
 
     def run(self, entry: RunEntry) -> StoredRun:
-        """Read a run and check it."""
+        """Return a run of the archive; raise UserError if it is invalid."""
         path = self._archive.path
         content = _document(self._archive, entry.file, entry.sha256)
         try:
             run = checked.from_json(StoredRun, content)
             if run.run.id != entry.id:
-                raise wrong(path, f"{entry.file} holds another run than its {_MANIFEST} says")
+                raise wrong(
+                    path, f"{entry.file} has run {run.run.id!r}, not {entry.id!r} of {_MANIFEST}"
+                )
             _refuse_unusable_id(path, entry)
             checked.valid_run(run.run)
             _refuse_future(run.run)
             checked.require_consistent_run(run)
         except NotARecord as error:
-            raise wrong(path, f"{entry.file} is wrong: {error}") from error
+            raise wrong(path, f"{entry.file} is invalid: {error}") from error
         return run
 
     def stage(self, staged: Staged) -> None:
-        """Write all files of the archive into a staging area; raise UserError for a wrong one."""
+        """Write the archive's files to a staging area.
+
+        Raise UserError for an invalid file, HostError if the disk is too small.
+        """
         path = self._archive.path
         free_bytes = shutil.disk_usage(staged.directory).free
-        # No member is read beyond its claimed size.
+        # Reading stops at a member's claimed size, so the sum of these sizes is the upper bound.
         needed_bytes = sum(member.file_size for member in self._archive.zip.infolist())
         if needed_bytes > free_bytes:
             raise HostError(
-                f"{path}: unpacks to {needed_bytes:,} bytes, and the disk of "
-                f"{staged.directory.parent} has {free_bytes:,}; nothing was imported",
-                hint="free some space and give the same command again",
+                f"{path}: needs {needed_bytes:,} bytes unpacked, but only {free_bytes:,} are free "
+                f"on the file system of {staged.directory.parent}; nothing was imported",
+                hint="free some space and repeat the command",
             )
         for entry in self._artefacts:
             name = f"artefacts/{entry.sha256}"
             with staged.writing(entry.sha256) as file:
                 found = self._archive.copy(name, entry.size_bytes, file)
             if found != entry.sha256:
-                raise wrong(path, f"{name} was changed: its name is not its SHA-256")
+                raise wrong(path, f"{name} was changed: its SHA-256 differs from its name")
             kind = self._kinds.get(entry.sha256)
             if kind is not None:
                 try:
                     with staged.path(entry.sha256).open("rb") as content:
                         CHECKS[kind](safe_json.read_bounded(content, OF_A_FILE.size_bytes))
                 except ValueError as error:
-                    raise wrong(path, f"{name} holds no {kind} ({error})") from error
+                    raise wrong(path, f"{name} is not a valid {kind} file ({error})") from error
 
     def _meet(self, stored: StoredRun) -> None:
         for trial in stored.trials:
             if trial.id in self.trials:
-                raise wrong(self._archive.path, f"trial {trial.id} is there 2 times")
+                raise wrong(self._archive.path, f"trial {trial.id} occurs 2 times")
             self.trials[trial.id] = stored.run.id
         for artefact in (each for attempt in stored.attempts for each in attempt.artefacts):
             sha256, size_bytes, kind = artefact.sha256, artefact.size_bytes, artefact.kind
             if self._sizes.setdefault(sha256, size_bytes) != size_bytes:
                 raise wrong(self._archive.path, f"the file {sha256} has several sizes")
             if kind in CHECKS and self._kinds.setdefault(sha256, kind) != kind:
-                raise wrong(self._archive.path, f"the file {sha256} is of several kinds")
+                raise wrong(self._archive.path, f"the file {sha256} has several kinds")
 
 
 @contextmanager
@@ -376,16 +382,16 @@ def _manifest(archive: Archive) -> _Manifest:
         raise wrong(path, "is not a results file of millrace")
     if (version := raw.get("version")) != _VERSION:
         raise UserError(
-            f"{path}: is a results file of version {version}; this millrace reads {_VERSION}",
-            hint="import it with the millrace that wrote it",
+            f"{path}: has format version {version}; this millrace reads only version {_VERSION}",
+            hint="import it with the millrace version that wrote it",
         )
     try:
         manifest = checked.from_json(_Manifest, content)
     except NotARecord as error:
-        raise wrong(path, f"its {_MANIFEST} is wrong: {error}") from error
+        raise wrong(path, f"its {_MANIFEST} is invalid: {error}") from error
     for entry in manifest.artefacts:
         if not SHA256.fullmatch(entry.sha256):
-            raise wrong(path, f"its {_MANIFEST} is wrong: {entry.sha256!r} is no SHA-256")
+            raise wrong(path, f"its {_MANIFEST} is invalid: {entry.sha256!r} is not a SHA-256")
     return manifest
 
 
@@ -398,14 +404,14 @@ def _check_names(archive: Archive, manifest: _Manifest) -> None:
             *([manifest.history.file] if manifest.history else []),
         ]
     )
-    found = Counter(archive.zip.namelist())  # never used as paths
+    found = Counter(archive.zip.namelist())  # these names are never used as paths
     if found != expected:
         names = ", ".join(sorted(((found - expected) + (expected - found)).keys())[:3])
-        raise wrong(archive.path, f"holds other files than its {_MANIFEST} names: {names}")
+        raise wrong(archive.path, f"its files differ from those listed in its {_MANIFEST}: {names}")
 
 
 def _refuse_future(run: RunRecord) -> None:
-    """Raise NotARecord for a run dated in the future, which would long stay first in lists."""
+    """Raise NotARecord for a run dated in the future: it would stay first in lists for long."""
     if datetime.fromisoformat(run.created_utc) > datetime.now(UTC) + _CLOCKS_DIFFER:
         raise NotARecord(f"run {run.id}: created_utc is in the future: {run.created_utc}")
 
@@ -418,19 +424,21 @@ def _refuse_unusable_id(path: Path, entry: RunEntry) -> None:
         f"{path}: {entry.file}: run.id: unusable id {entry.id[:80]!r}; expected at most "
         f"{_LONGEST_RUN_ID} of A-Z a-z 0-9 . _ -, the first a letter or digit, and not "
         f"{_NO_RUN_ID!r}; nothing was imported",
-        hint="`millrace results export` writes no such id: ask whoever made the file for an "
-        "export that was not changed",
+        hint="`millrace results export` does not write this id, so the file was changed: ask its "
+        "author for the original",
     )
 
 
 def _document(archive: Archive, name: str, sha256: str) -> bytes:
     content = archive.read(name, _OF_A_RUN.size_bytes)
     if hashlib.sha256(content).hexdigest() != sha256:
-        raise wrong(archive.path, f"{name} was changed: its SHA-256 is not the one in {_MANIFEST}")
+        raise wrong(
+            archive.path, f"{name} was changed: its SHA-256 differs from the one in {_MANIFEST}"
+        )
     try:
         safe_json.parse(content, _OF_A_RUN)
     except ValueError as error:
-        raise wrong(archive.path, f"{name} is wrong: {error}") from error
+        raise wrong(archive.path, f"{name} is invalid: {error}") from error
     return content
 
 
@@ -443,5 +451,5 @@ def _history(archive: Archive, manifest: _Manifest) -> HistoryPart:
         part = checked.from_json(HistoryPart, content)
         checked.require_consistent_part(part, {entry.id for entry in manifest.runs})
     except NotARecord as error:
-        raise wrong(archive.path, f"{entry.file} is wrong: {error}") from error
+        raise wrong(archive.path, f"{entry.file} is invalid: {error}") from error
     return part

@@ -1,4 +1,4 @@
-"""Store files by their SHA-256, each once and never changed: ``<store>.artefacts/aa/aa...``."""
+"""Store files once under their SHA-256, ``<store>.artefacts/aa/aa...``; they never change."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def write_problem(path: Path, error: OSError, *, option: str = "--store") -> Mil
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return UserError(
             f"{path}: cannot be written ({os.strerror(error.errno)})",
-            hint=f"make it writable for you, or name another place ({option} PATH)",
+            hint=f"make it writable for your user, or choose another path with {option} PATH",
         )
     return HostError(f"{path}: cannot be written ({error.strerror or error})")
 
 
 def disk_full(path: Path) -> DiskFull:
-    """Return the error for a full disk below ``path``."""
+    """Return the error for a full file system at ``path``."""
     return DiskFull(
         f"{path}: the disk is full",
-        hint="free some space and give the same command again; what was stored is intact, and "
+        hint="free some space and repeat the command; the stored results are intact, and "
         "`millrace results remove RUN` frees the space of a run",
     )
 
@@ -44,7 +44,7 @@ def disk_full(path: Path) -> DiskFull:
 def written_atomically(
     path: Path, *, option: str = "--store", resolved: bool = False
 ) -> Iterator[Path]:
-    """Provide a durable draft of ``path``, with the disk's errors as ``write_problem``'s."""
+    """Yield a draft that replaces ``path`` durably; raise the error of ``write_problem``."""
     try:
         with atomic_file.atomic_write(path, durable=True, resolved=resolved) as draft:
             yield draft
@@ -62,7 +62,7 @@ class Artefacts:
         return self.directory / sha256[:2] / sha256
 
     def keep(self, content: bytes) -> str:
-        """Store ``content`` and return its SHA-256 (hex); write nothing where it exists."""
+        """Store ``content`` unless it is stored already; return its SHA-256 (hex)."""
         sha256 = hashlib.sha256(content).hexdigest()
         path = self.path(sha256)
         if not path.exists():
@@ -84,14 +84,14 @@ class Artefacts:
             content = path.read_bytes()
         except OSError as error:
             problem = DamagedResult if error.errno in _OF_DAMAGE else HostError
-            raise problem(f"{path}: a file of the store cannot be read ({error})") from error
+            raise problem(f"{path}: cannot read this file of the store ({error})") from error
         if hashlib.sha256(content).hexdigest() != sha256:
-            raise DamagedResult(f"{path}: a file of the store was changed; its name is its SHA-256")
+            raise DamagedResult(f"{path}: file was changed: its SHA-256 differs from its name")
         return content
 
     @contextlib.contextmanager
     def staging(self) -> Iterator[Staged]:
-        """Provide a locked staging area for an import, removed when the block ends."""
+        """Yield a locked staging area for an import; remove it when the block ends."""
         self._make_directory()
         try:
             place = Path(tempfile.mkdtemp(prefix=_STAGED, dir=self.directory))
@@ -109,7 +109,10 @@ class Artefacts:
                 self.directory.rmdir()
 
     def adopt(self, staged: Staged, names: Iterable[str]) -> None:
-        """Move missing files into their places, after a list for later commands was written."""
+        """Move the files ``names`` that the store lacks from the staging area into the store.
+
+        A list of them is written first: if this process is killed, a later command cleans up.
+        """
         new = [name for name in names if not self.path(name).exists()]
         try:
             staged.list_adopted(new)
@@ -122,7 +125,7 @@ class Artefacts:
             raise write_problem(self.directory, error) from error
 
     def unsettled(self) -> Iterator[Staged]:
-        """Yield the staging areas of killed imports one by one, and remove each afterwards."""
+        """Yield the staging area of each killed import; remove it afterwards."""
         for place in self.directory.glob(f"{_STAGED}*"):
             try:
                 descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -140,12 +143,12 @@ class Artefacts:
             self.directory.rmdir()
 
     def remove_abandoned(self) -> None:
-        """Remove drafts of files whose writers no longer exist."""
+        """Remove drafts whose writing process no longer exists."""
         for directory in self.directory.glob("[0-9a-f][0-9a-f]"):
             atomic_file.remove_abandoned(directory)
 
     def discard(self, names: Iterable[str]) -> None:
-        """Remove these files, and directories that become empty."""
+        """Remove the files ``names``, and directories that become empty."""
         for sha256 in names:
             path = self.path(sha256)
             path.unlink(missing_ok=True)
@@ -158,7 +161,7 @@ _ADOPTED = "adopted"
 
 
 class Staged:
-    """The files of an import that are not in their places yet."""
+    """The staging area of an import: its files before they are moved into the store."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -168,7 +171,7 @@ class Staged:
 
     @contextlib.contextmanager
     def writing(self, sha256: str) -> Iterator[BinaryIO]:
-        """Open a file for writing, durable once the block has ended."""
+        """Open a file for writing; it is durable (fsync) when the block ends."""
         try:
             with self.path(sha256).open("xb") as file:
                 yield file
@@ -178,12 +181,12 @@ class Staged:
             raise write_problem(self.directory.parent, error) from error
 
     def list_adopted(self, names: Sequence[str]) -> None:
-        """Write durably which files are about to be moved."""
+        """Write the list of the files that will be moved, durably."""
         with atomic_file.atomic_write(self.directory / _ADOPTED, durable=True) as draft:
             draft.write_text("\n".join(names), encoding="ascii")
 
     def adopted(self) -> set[str]:
-        """Return the listed names; none where the import did not get that far."""
+        """Return the names in the list of moved files; empty without a list."""
         try:
             names = (self.directory / _ADOPTED).read_text(encoding="ascii").split()
         except (OSError, ValueError):
@@ -191,6 +194,6 @@ class Staged:
         return {name for name in names if SHA256.fullmatch(name)}
 
 
-# The system's errors for a stored file that is missing, or is no longer a file.
+# Errors of the kernel if a stored file is missing, or is not a regular file any more.
 _OF_DAMAGE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP)
 SHA256 = re.compile(r"[0-9a-f]{64}")

@@ -1,8 +1,8 @@
-"""Read and write an attempt's files next to the database, each of one kind.
+"""Read and write the files of an attempt: one per kind, next to the database.
 
-Histograms are a JSON list of records, which only analyses decode. The others are JSON lines: the
-series of seconds of the load generator (docs/load-spec.md), and what trials write: the samples of a
-replica's lag (docs/replication.md), and the figures of loops. See also ``observations``.
+Histograms are a JSON list of records, which only analyses decode. The other kinds are JSON lines:
+the load generator's series by second (docs/load-spec.md), samples of a replica's lag
+(docs/replication.md), and the results of loops. ``observations`` has the file of that kind.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -39,14 +39,14 @@ _EVENTS: Mapping[str, type[records.DrivenPhase | records.DrivenInterval]] = {
 
 
 def of_histograms(result: records.AttemptResult) -> Iterator[records.NewArtefact]:
-    """Yield the file to store for an attempt; nothing without histograms."""
+    """Yield the file with an attempt's histograms; nothing if it has none."""
     if result.histograms:
         content = _HISTOGRAMS.dump_json(result.histograms)
         yield records.NewArtefact(HISTOGRAMS, _ROLE_OF_HISTOGRAMS, content)
 
 
 def parse_histograms(content: bytes) -> tuple[records.HistogramRecord, ...]:
-    """Return the histograms in a file's bytes; raise ValueError for invalid ones."""
+    """Parse a file of histograms; raise ValueError if it is invalid."""
     try:
         return _HISTOGRAMS.validate_json(content)
     except ValidationError as error:
@@ -54,15 +54,15 @@ def parse_histograms(content: bytes) -> tuple[records.HistogramRecord, ...]:
 
 
 def check_histograms(content: bytes) -> None:
-    """Raise ValueError for bytes beyond the limits, of wrong types, or with counts below 0."""
+    """Raise ValueError if a file of histograms exceeds limits, or has wrong types or values."""
     safe_json.parse(content, checked.OF_A_FILE)
     for each in checked.from_json(tuple[records.HistogramRecord, ...], content):
         if each.count < 0 or not 0 <= each.sum_s <= _LONGEST_S:
-            raise NotARecord(f"{each.name} has a count of {each.count} and {each.sum_s} s")
+            raise NotARecord(f"{each.name}: count is {each.count} and sum_s is {each.sum_s}")
 
 
 def parse_series(content: bytes) -> tuple[records.DrivenPhase | records.DrivenInterval, ...]:
-    """Return the events in a file's bytes that are read; raise ValueError for invalid ones."""
+    """Parse a series; skip events of unknown types, raise ValueError for invalid ones."""
     lines = enumerate(safe_json.parse_lines(content, _MOST_LINES), start=1)
     return tuple(
         checked.document(f"line {number}", kind, line)
@@ -72,16 +72,16 @@ def parse_series(content: bytes) -> tuple[records.DrivenPhase | records.DrivenIn
 
 
 def parse_lag(content: bytes) -> tuple[records.LagSample, ...]:
-    """Return the samples in a file's bytes; raise ValueError for invalid ones."""
+    """Parse a file of replication lag samples; raise ValueError if it is invalid."""
     return tuple(map(records.LagSample.model_validate, safe_json.parse_lines(content, _MOST_LINES)))
 
 
 def parse_loops(content: bytes) -> tuple[records.LoopRecord, ...]:
-    """Return the loops in a file's bytes; raise ValueError for invalid ones, or none in a row."""
+    """Parse a file of loops; raise ValueError if it is invalid or the numbers have gaps."""
     lines = safe_json.parse_lines(content, _MOST_LOOPS)
     found = tuple(map(records.LoopRecord.model_validate, lines))
     if any(each.loop != number for number, each in enumerate(found, start=1)):
-        raise ValueError("loops are not numbered in a row")
+        raise ValueError("loops are not numbered 1, 2, 3, ...")
     return found
 
 
@@ -92,7 +92,7 @@ CHECKS: Mapping[str, Callable[[bytes], object]] = {
     observations.KIND: observations.parse,
     SERIES: parse_series,
 }
-"""Raise ValueError for the bytes of a file, by its kind, that another user may have written."""
+"""Checks by kind of file; each raises ValueError for an invalid (perhaps malicious) content."""
 
 
 def read_back(stored: StoredRun, artefacts: Artefacts, *, observations_too: bool) -> StoredRun:
@@ -129,11 +129,11 @@ def _with_observations(attempt: StoredAttempt, artefacts: Artefacts) -> StoredAt
 def _contents(
     attempt: StoredAttempt, kind: str, artefacts: Artefacts, parse: Callable[[bytes], _Content]
 ) -> Iterator[_Content]:
-    """Yield what ``parse`` (which may raise ValueError) makes of an attempt's files of a kind."""
+    """Yield the parsed files of one kind; raise DamagedResult if ``parse`` raises ValueError."""
     for artefact in attempt.artefacts:
         if artefact.kind == kind:
             try:
                 yield parse(artefacts.read(artefact.sha256))
             except ValueError as error:
                 path = artefacts.path(artefact.sha256)
-                raise DamagedResult(f"{path}: holds no {kind} ({error})") from error
+                raise DamagedResult(f"{path}: not a valid {kind} file ({error})") from error

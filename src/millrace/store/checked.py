@@ -1,6 +1,6 @@
-"""Check records of a store, which may be damaged, and of exported files, by the same rules.
+"""Validate records from a store, which may be damaged, and from exported files.
 
-The keys that a report reads then exist. An invalid record raises NotARecord.
+An invalid record raises NotARecord. A valid one has all keys that reports read.
 """
 
 import math
@@ -23,10 +23,10 @@ from millrace.store.records import RunRecord, StoredAttempt, StoredRun
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
-# Beyond these, ratios and their squares would not be finite.
+# Ratios, and squares of ratios, of values within these limits are finite.
 _LARGEST, _SMALLEST = 1e20, 1e-20
 _LONGEST_ERROR_CODE = 9
-_MOST_WORK = 1 << 53  # of transactions or rows, which floats count exactly
+_MOST_WORK = 1 << 53  # transactions or rows: the largest count that a float represents exactly
 _WORK_OF_CLIENTS = frozenset(
     (
         names.TRANSACTIONS, names.ERRORS, names.RETRIES, names.LATE, names.SKIPPED,
@@ -48,20 +48,20 @@ OF_A_FILE = safe_json.Limits(
 
 
 class NotARecord(ValueError):
-    """Plain values that are not a record, or records that contradict each other."""
+    """An error for values that are not a valid record, or records that contradict each other."""
 
 
 @cache
 def adapter(kind: Any) -> TypeAdapter[Any]:
-    """Return what checks and writes records of a kind, built when it is first used.
+    """Return the pydantic adapter that validates and serialises records of a type.
 
-    That of a whole run takes a tenth of a second, which most commands would spend for nothing.
+    It is built on first use: the adapter of StoredRun takes 0.1 s, and most commands do not use it.
     """
     return TypeAdapter(kind)
 
 
 def record(kind: type[T], /, **values: Any) -> T:
-    """Make a record of plain values and other records; raise NotARecord for wrong types."""
+    """Build a record from plain values and other records; raise NotARecord for wrong types."""
     try:
         made: T = adapter(cast(Any, kind)).validate_python(values)
     except ValidationError as error:
@@ -70,7 +70,7 @@ def record(kind: type[T], /, **values: Any) -> T:
 
 
 def from_json(kind: type[T], content: bytes) -> T:
-    """Make a record of JSON, without any conversion of types; raise NotARecord for wrong types."""
+    """Build a record from JSON without type conversion; raise NotARecord for wrong types."""
     try:
         made: T = adapter(cast(Any, kind)).validate_json(content, strict=True)
     except ValidationError as error:
@@ -79,12 +79,12 @@ def from_json(kind: type[T], content: bytes) -> T:
 
 
 def to_plain(value: object) -> Any:
-    """Return a record as plain data, as it is stored."""
+    """Return a record as the plain data that is stored."""
     return adapter(cast(Any, type(value))).dump_python(value, exclude_unset=True)
 
 
 def document(where: str, model: type[M], value: object) -> M:
-    """Make a document; raise NotARecord, with the place ``where``, for what the model refuses."""
+    """Build a document; raise NotARecord, prefixed with ``where``, if the model rejects it."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -92,18 +92,18 @@ def document(where: str, model: type[M], value: object) -> M:
 
 
 def first_problem(error: ValidationError) -> str:
-    """Return the first problem of an error, with its place where that is known."""
+    """Return the first problem of an error, with its location if known."""
     one = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(str(part) for part in one["loc"])
     return f"{where}: {one['msg']}" if where else one["msg"]
 
 
 def valid_run(run: RunRecord) -> RunRecord:
-    """Return the run if its documents can be read by key; raise NotARecord otherwise."""
+    """Return the run; raise NotARecord if its date, names, margin or blocks are invalid."""
     _instant(f"run {run.id}: created_utc", run.created_utc)
     for name in (run.id, run.name, run.scale):
         if not name or not name.isprintable() or len(name) > _LONGEST_NAME:
-            raise NotARecord(f"{name!r} cannot be the name of a run")
+            raise NotARecord(f"{name!r} is not a valid name of a run")
     if not 0 < run.margin < 1:
         raise NotARecord(f"run {run.id}: margin is {run.margin}")
     if not 0 <= run.blocks <= MOST_BLOCKS:
@@ -112,7 +112,7 @@ def valid_run(run: RunRecord) -> RunRecord:
 
 
 def require_consistent_run(stored: StoredRun) -> None:
-    """Raise NotARecord where parts of a run contradict each other or cannot be read by key."""
+    """Raise NotARecord if parts of a run contradict each other or lack keys."""
     for problem in _contradictions(stored):
         raise NotARecord(f"run {stored.run.id}: {problem}")
 
@@ -129,17 +129,17 @@ def _contradictions(stored: StoredRun) -> Iterator[str]:
         for name, level in treatment.resolved.items():
             is_configuration = name.rpartition(".")[2] == "configuration"
             if is_configuration and level not in spec.configurations:
-                yield f"treatment {treatment.id} has an undefined configuration {level!r}"
+                yield f"treatment {treatment.id} has the undefined configuration {level!r}"
         yield from _numbers(spec, spec.chosen(treatment.levels))
     trials = {trial.id for trial in stored.trials}
     for trial in stored.trials:
         if trial.treatment_id not in treatments:
-            yield f"trial {trial.id} is of an unknown treatment {trial.treatment_id}"
+            yield f"trial {trial.id} refers to the unknown treatment {trial.treatment_id}"
         if not 0 <= trial.block < MOST_BLOCKS:
-            yield f"trial {trial.id} is of block {trial.block}"
+            yield f"trial {trial.id} has block {trial.block}, not 0 to {MOST_BLOCKS - 1}"
     for attempt in stored.attempts:
         if attempt.trial_id not in trials:
-            yield f"an attempt is of an unknown trial {attempt.trial_id}"
+            yield f"an attempt refers to the unknown trial {attempt.trial_id}"
         yield from _of_attempt(attempt)
     yield from duplicates("attempt", [(a.trial_id, a.number) for a in stored.attempts])
     for outcome in ("finished", None):
@@ -152,7 +152,7 @@ def _numbers(spec: RunSpec, chosen: Values) -> Iterator[str]:
         value = chosen.get(name)
         if value is not None and (not _is_number(value) or not 0 <= value <= most):
             yield f"{name} is {value!r}"
-    # Where no clients are driven, a workload may use the name in any sense.
+    # A workload without clients may use the factor name ``rate`` for something else.
     rate = chosen.get("rate", 0) if "clients" in chosen else 0
     if not _is_number(rate) or not 0 <= rate <= _LARGEST:
         yield f"rate is {rate!r}"
@@ -164,13 +164,13 @@ def _of_attempt(attempt: StoredAttempt) -> Iterator[str]:
         if utc is not None:
             _instant(where, utc)
     if attempt.outcome == "finished" and attempt.ended_utc is None:
-        yield f"{where} finished at no time"
+        yield f"{where} is finished but has no end time"
     yield from duplicates("step", [step.position for step in attempt.steps])
     yield from duplicates("role", [instance.role for instance in attempt.instances])
     yield from duplicates("measurement", [(m.role, m.name) for m in attempt.measurements])
     for step in attempt.steps:
         if not (is_measurable(step.started_s) and is_measurable(step.duration_s)):
-            yield f"{where}: step {step.name} took {step.duration_s} s"
+            yield f"{where}: step {step.name} has an invalid time"
     for measured in attempt.measurements:
         code = names.error_code(measured.name)
         is_count = measured.name in _WORK_OF_CLIENTS or code is not None
@@ -179,18 +179,18 @@ def _of_attempt(attempt: StoredAttempt) -> Iterator[str]:
         ):
             yield f"{where}: {measured.name} is {measured.value}"
         if code is not None and len(code) > _LONGEST_ERROR_CODE:
-            yield f"{where}: {measured.name} counts errors of an unknown code"
+            yield f"{where}: {measured.name} has too long an error code"
 
 
 def valid_series(series: SeriesRecord) -> SeriesRecord:
-    """Return the series of a history; raise NotARecord where its margin is not a fraction."""
+    """Return the series; raise NotARecord if its margin is not between 0 and 1."""
     if not 0 < series.margin < 1:
         raise NotARecord(f"series {series.id}: margin is {series.margin}")
     return series
 
 
 def valid_change(change: ChangeRecord) -> ChangeRecord:
-    """Return the change of a level; raise NotARecord for invalid instants and ratios."""
+    """Return the change; raise NotARecord if one of its times or ratios is invalid."""
     where = f"change {change.id}"
     _instant(where, change.found_utc)
     _require_ratios(where, change.ratio, change.low, change.high)
@@ -201,7 +201,7 @@ def valid_change(change: ChangeRecord) -> ChangeRecord:
 
 
 def require_valid_point(point: PointRecord) -> None:
-    """Raise NotARecord for a point of wrong types or without a ratio; quickly, without a model."""
+    """Raise NotARecord if a point is invalid; without pydantic, since stores have many points."""
     if not all(type(getattr(point, name)) in types for name, types in _POINT_TYPES):
         raise NotARecord(f"point {point.label!r} has a value of a wrong type")
     _require_ratios(f"point {point.label}", point.ratio, point.low, point.high)
@@ -210,7 +210,7 @@ def require_valid_point(point: PointRecord) -> None:
 
 
 def require_consistent_part(part: HistoryPart, runs: Collection[str]) -> None:
-    """Raise NotARecord where points and changes contradict each other or are of unknown runs."""
+    """Raise NotARecord if points or changes are invalid or refer to something unknown."""
     for problem in _contradictions_of(part, runs):
         raise NotARecord(problem)
     for series in part.series:
@@ -232,14 +232,14 @@ def _contradictions_of(part: HistoryPart, runs: Collection[str]) -> Iterator[str
     yield from duplicates("change", [change.id for change in part.changes])
     for of, point in part.points:
         if of not in known or point.state not in states or point.run_id not in runs:
-            yield f"point {point.label} is of an unknown series, state or run"
+            yield f"point {point.label} refers to an unknown series, state or run"
     of_points = set(keys)
     for change in part.changes:
-        # It stands in commands that reports recommend.
+        # Reports print commands that contain the id, so a shell must not interpret it.
         if _CHANGE_ID.fullmatch(change.id) is None:
-            yield f"{change.id!r} cannot be the id of a change"
+            yield f"{change.id!r} is not a valid id of a change"
         if (change.series, change.label) not in of_points:
-            yield f"change {change.id} is of an unknown point"
+            yield f"change {change.id} refers to an unknown point"
 
 
 _POINT_TYPES = tuple(
@@ -257,17 +257,17 @@ _POINT_TYPES = tuple(
 
 
 def require_valid_date(run_id: str, at_utc: str) -> None:
-    """Raise NotARecord where the date of a recorded run is invalid."""
+    """Raise NotARecord if the date of a recorded run is invalid."""
     _instant(f"recorded run {run_id!r}", at_utc)
 
 
 def _require_ratios(where: str, *ratios: float | None) -> None:
     if not all(ratio is None or _SMALLEST <= ratio <= _LARGEST for ratio in ratios):
-        raise NotARecord(f"{where}: a ratio is not above 0, or not finite")
+        raise NotARecord(f"{where}: a ratio is not from {_SMALLEST:g} to {_LARGEST:g}")
 
 
 def clipped_ratio(value: float | None) -> float | None:
-    """Return a ratio as a record can hold it: bounds of few, noisy blocks may lie beyond."""
+    """Return a ratio clipped to the storable range: intervals of few noisy blocks exceed it."""
     return None if value is None else min(max(value, _SMALLEST), _LARGEST)
 
 
@@ -284,7 +284,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 def is_measurable(value: float) -> bool:
-    """Return whether a figure of a trial can be stored, and read back."""
+    """Return whether a measured value of a trial can be stored and read back."""
     return value == 0 or _SMALLEST <= abs(value) <= _LARGEST
 
 
@@ -292,4 +292,4 @@ def duplicates(kind: str, ids: Sequence[Any]) -> Iterator[str]:
     """Yield a message for each id that occurs more than once."""
     for name, count in Counter(ids).items():
         if count > 1:
-            yield f"{kind} {name} is there {count} times"
+            yield f"{kind} {name} occurs {count} times"

@@ -1,13 +1,12 @@
-"""Open the results store: SQLite in WAL mode, its schema migrated, its errors translated.
+"""Open the results store (SQLite in WAL mode), migrate its schema, and translate its errors.
 
-Procedure. Look (without writing) whether the file is a store and at which revision; inside one
-transaction, make the tables when it is new, and migrate them when it is older; only then hand out
-an engine. If two processes open a new store at the same time, both try: the second waits for the
-first one's transaction and finds nothing left to do.
+``open_engine`` first reads the file's schema revision without writing. One transaction then creates
+the tables of a new store, or migrates an older one. If two processes open a new store at the same
+time, the second waits for the first one's transaction and has nothing left to do.
 
-Transactions that write start with BEGIN IMMEDIATE, so that their reads are still valid when they
-write. Connections are not pooled: when the last one closes, SQLite folds the write-ahead log into
-the file, and nothing is left to be written during a measurement.
+Transactions that write start with BEGIN IMMEDIATE, so their reads are still valid when they write.
+Connections are not pooled: when the last connection closes, SQLite checkpoints the write-ahead log,
+so no checkpoint writes to the disk during a measurement.
 """
 
 import contextlib
@@ -35,13 +34,13 @@ from millrace.store.checked import NotARecord
 BUSY_TIMEOUT_S = 30.0
 _RETRY_EVERY_S = 0.05
 
-_APPLICATION_ID = 0x4D494C4C  # "MILL", which no other program's database has
+_APPLICATION_ID = 0x4D494C4C  # "MILL": identifies the database file as one of millrace
 _NEARLY_FULL_BYTES = 1 << 20
 _CELL = safe_json.Limits(size_bytes=64 << 20, values=8_000_000, depth=80, text_chars=16 << 20)
 
 
 def open_engine(path: Path, *, create: bool, read_only: bool) -> Engine:
-    """Return an engine on the up-to-date store at ``path``; see ``Store.open`` for the errors."""
+    """Return an engine for the store at ``path``, migrated; errors as in ``Store.open``."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -52,14 +51,14 @@ def open_engine(path: Path, *, create: bool, read_only: bool) -> Engine:
     if mode is not None and not stat.S_ISREG(mode):
         noun = "a directory" if stat.S_ISDIR(mode) else "a device, a pipe or a socket"
         raise UserError(
-            f"{path}: is {noun}, not a results store", hint="name a file with --store PATH"
+            f"{path}: is {noun}, not a results store", hint="choose a file with --store PATH"
         )
     private.refuse_open_directory(path)
     if not exists:
         if read_only or not create:
             raise UserError(
                 f"{path}: no results store here",
-                hint="name one with --store PATH; `millrace run` makes one",
+                hint="choose one with --store PATH; `millrace run` creates one",
             )
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -78,7 +77,7 @@ def open_engine(path: Path, *, create: bool, read_only: bool) -> Engine:
 
 @contextlib.contextmanager
 def user_errors(path: Path) -> Iterator[None]:
-    """Turn the database's errors, and those of invalid rows, into errors a user can act on."""
+    """Translate database errors and invalid rows into errors with a hint for the user."""
     try:
         yield
     except (DBAPIError, sqlite3.Error) as error:
@@ -87,18 +86,18 @@ def user_errors(path: Path) -> Iterator[None]:
         if problem is None:
             raise
         raise problem from error
-    except (NotARecord, UnicodeDecodeError) as error:  # SQLite's texts may be anything
+    except (NotARecord, UnicodeDecodeError) as error:  # an SQLite text may have invalid UTF-8
         raise _damaged(path, str(error)) from error
 
 
 def writing(engine: Engine) -> contextlib.AbstractContextManager[Connection]:
-    """Open a transaction that is the only writer from its first statement on."""
+    """Begin a transaction that holds the write lock from its start (BEGIN IMMEDIATE)."""
     return engine.execution_options(millrace_begin="BEGIN IMMEDIATE").begin()
 
 
 def _require_writable(path: Path) -> None:
-    # SQLite silently opens an unwritable file for reading only, and would fail at the first
-    # result; it also needs the directory, for its write-ahead log.
+    # SQLite silently opens an unwritable file read-only, and would fail at the first result. Its
+    # write-ahead log needs a writable directory too.
     for place in (path, path.parent):
         if place.exists() and not _may_write(place):
             raise _read_only(path)
@@ -106,8 +105,8 @@ def _require_writable(path: Path) -> None:
 
 def _read_only(path: Path) -> UserError:
     return UserError(
-        f"{path}: the results store is read-only for you",
-        hint="make the file and its directory writable, or name another store with --store PATH",
+        f"{path}: the results store is read-only: no permission to write",
+        hint="make the file and its directory writable, or choose another store with --store PATH",
     )
 
 
@@ -116,7 +115,7 @@ def _uri(path: Path, parameters: str) -> str:
 
 
 def _readable(path: Path) -> Engine:
-    """Return an engine for reading, which needs no space on the disk where there is none."""
+    """Return an engine for reading; it also works on a full disk."""
     uri = _readable_uri(path)
     try:
         _bring_up_to_date(path, uri, read_only=True)
@@ -130,10 +129,10 @@ def _readable(path: Path) -> Engine:
 
 
 def _uri_without_index(path: Path) -> tuple[str, bool]:
-    """Return the URI for reading without a file for the log's index, and whether to lock the store.
+    """Return the URI for reading without an -shm file, and whether to lock the store exclusively.
 
-    SQLite keeps the index in its own memory while no other process may open the store. Without a
-    log, none is needed.
+    SQLite keeps the index of the write-ahead log in memory if it locks the store exclusively. A
+    store without a log needs no index.
     """
     if _has_log(path):
         return _uri(path, "mode=rw"), True
@@ -146,12 +145,11 @@ def _has_log(path: Path) -> bool:
 
 
 def _readable_uri(path: Path) -> str:
-    """Return the URI for opening a store read-only, from the rights of the file and its directory.
+    """Return the URI for reading a store, depending on the write permissions of this user.
 
-    The directory holds the write-ahead log and its index. Where both may be written, SQLite gets
-    write permission, and an instruction not to use it, so that the last reader tidies them up.
-    Where the directory may not be written, only a store with an empty log can be read, as a file
-    that cannot change.
+    If file and directory are writable, SQLite opens the file for writing (``query_only`` prevents
+    changes), so that the last reader removes the write-ahead log and its index. If the directory is
+    not writable, SQLite can read a store only if its log is empty, as an immutable file.
     """
     if not _may_write(path.parent):
         return _uri(path, "mode=ro" if _has_log(path) else "mode=ro&immutable=1")
@@ -163,7 +161,7 @@ def _may_write(place: Path) -> bool:
 
 
 def _connect(uri: str, *, exclusive: bool = False) -> sqlite3.Connection:
-    # isolation_level None: the driver starts no transactions; the engine's event does.
+    # isolation_level None: not the driver, but the engine's event begins transactions.
     connection = sqlite3.connect(
         uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
     )
@@ -206,15 +204,15 @@ def _json_value(cell: Any) -> Any:
     if isinstance(cell, int | float):  # SQLite stores the text of a number as this type
         return cell
     if not isinstance(cell, str):
-        raise NotARecord(f"a cell that is to hold JSON holds {type(cell).__name__}")
+        raise NotARecord(f"a JSON cell has the type {type(cell).__name__}")
     try:
         return safe_json.parse(cell, _CELL)
     except ValueError as error:
-        raise NotARecord(f"a cell holds bad JSON: {error}") from error
+        raise NotARecord(f"a cell has invalid JSON: {error}") from error
 
 
 def refusal(value: Any) -> str | None:
-    """Return the reason that a value could not be read back from a cell; None where it could."""
+    """Return the reason why a value cannot be stored as JSON and read back; None if it can."""
     try:
         safe_json.parse(_json_text(value), _CELL)
     except (ValueError, RecursionError) as error:
@@ -223,7 +221,7 @@ def refusal(value: Any) -> str | None:
 
 
 def _revision(path: Path, connection: sqlite3.Connection) -> str | None:
-    """Return the store's revision, None for an empty file; raise UserError for another database."""
+    """Return the schema revision; None for an empty file; UserError for another database."""
     tables = {
         name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")
     }
@@ -234,7 +232,7 @@ def _revision(path: Path, connection: sqlite3.Connection) -> str | None:
         raise _not_a_store(path)
     found = connection.execute("SELECT version_num FROM alembic_version").fetchone()
     if found is None:
-        raise NotARecord("it has no revision")
+        raise NotARecord("no schema revision")
     return str(found[0])
 
 
@@ -245,9 +243,9 @@ def _bring_up_to_date(path: Path, uri: str, *, read_only: bool, exclusive: bool 
             return
         if revision is None and read_only:
             raise UserError(
-                f"{path}: holds no results store; the file is empty",
-                hint="the next `millrace run` or `millrace results import` makes one there, as "
-                "when it was ended before; or name another with --store PATH",
+                f"{path}: the file is empty, not a results store",
+                hint="the next `millrace run` or `millrace results import` creates the store in "
+                "it; or choose another store with --store PATH",
             )
         if revision is None:
             connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
@@ -255,22 +253,26 @@ def _bring_up_to_date(path: Path, uri: str, *, read_only: bool, exclusive: bool 
     if revision is None:
         _make_tables(path)
         return
-    # Imported here because reading the migrations takes longer than the rest of a command.
+    # Imported here because importing the migrations takes longer than the rest of a command.
     from millrace.store import migrations  # noqa: PLC0415
 
     if revision not in migrations.revisions():
         raise UserError(
-            f"{path}: the results store is of another version of millrace (its schema is revision "
-            f"{revision}, this millrace knows up to {schema.HEAD})",
-            hint="use the millrace that made it, or name another store with --store PATH",
+            f"{path}: another version of millrace wrote the results store (its schema revision is "
+            f"{revision}, the newest that this millrace knows is {schema.HEAD})",
+            hint="use the version that wrote it, or choose another store with --store PATH",
         )
     _require_writable(path)
-    # Foreign keys off: where SQLite has to copy a table, dropping the old one would cascade.
+    # Foreign keys off: a migration may copy a table, and dropping the old one would cascade.
     with writing(_engine(_uri(path, "mode=rw"), foreign_keys=False)) as transaction:
         migrations.upgrade(transaction)
         broken = transaction.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
         if broken:
-            raise UserError(f"{path}: rows refer to rows that do not exist: {broken[:3]}")
+            raise UserError(
+                f"{path}: the migration failed: rows refer to rows that do not exist: {broken[:3]}",
+                hint="the store was not changed; restore a copy, or choose another store with "
+                "--store PATH",
+            )
 
 
 def _make_tables(path: Path) -> None:
@@ -282,7 +284,7 @@ def _make_tables(path: Path) -> None:
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    """Switch to a write-ahead log; SQLite itself does not wait here for another writer."""
+    """Switch to WAL mode; retry while another process writes, since SQLite does not wait here."""
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
@@ -297,12 +299,12 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
 def _not_a_store(path: Path) -> UserError:
     return UserError(
         f"{path}: is not a results store of millrace",
-        hint="name another file with --store PATH; this one was left as it is",
+        hint="choose another file with --store PATH; this file was not changed",
     )
 
 
 def _problem(path: Path, error: sqlite3.Error) -> MillraceError | None:
-    """Return the user's error for an SQLite error; None when it is a defect of millrace."""
+    """Return the error for the user; None if the SQLite error is a defect of millrace."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     problem: MillraceError | None = None
     if code == sqlite3.SQLITE_NOTADB:
@@ -310,21 +312,21 @@ def _problem(path: Path, error: sqlite3.Error) -> MillraceError | None:
     elif code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
         problem = _read_only(path)
     elif code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL):
-        is_index = code == sqlite3.SQLITE_PROTOCOL  # SQLite names the locks of the log's index
+        is_index = code == sqlite3.SQLITE_PROTOCOL  # about the locks of the log's index
         said = str(error) if is_index else f"waited for {BUSY_TIMEOUT_S:.0f} s"
         problem = HostError(
             f"{path}: another process keeps the results store locked ({said})",
-            hint="end the program that has the file open, then try again",
+            hint="end the process that has the file open, then repeat the command",
         )
     elif code == sqlite3.SQLITE_FULL or (code in _INPUT_OUTPUT and _disk_is_full(path)):
         problem = disk_full(path)
     elif code == sqlite3.SQLITE_CANTOPEN:
         problem = UserError(
-            f"{path}: a results store cannot be made or opened there ({error})",
-            hint="name another place with --store PATH",
+            f"{path}: cannot create or open a results store there ({error})",
+            hint="choose another path with --store PATH",
         )
     elif code in _INPUT_OUTPUT:
-        problem = HostError(f"{path}: the results store cannot be read or written ({error})")
+        problem = HostError(f"{path}: cannot read or write the results store ({error})")
     elif isinstance(error, sqlite3.OperationalError) or code in _OF_DAMAGE:
         problem = _damaged(path, str(error))
     return problem
@@ -333,12 +335,12 @@ def _problem(path: Path, error: sqlite3.Error) -> MillraceError | None:
 def _damaged(path: Path, what: str) -> UserError:
     return UserError(
         f"{path}: the results store is damaged ({what})",
-        hint="restore a copy of the file; or keep it, save what can be read with `millrace "
-        "results export RUN` or `sqlite3 FILE .recover`, and name another store with --store PATH",
+        hint="restore a copy of the file; or save the readable runs with `millrace results "
+        "export RUN` or `sqlite3 FILE .recover`, and choose another store with --store PATH",
     )
 
 
-# SQLite's messages about pages and records in a wrong format.
+# SQLite's error codes for pages and records in a wrong format.
 _OF_DAMAGE = (
     sqlite3.SQLITE_CORRUPT,
     sqlite3.SQLITE_FORMAT,
@@ -353,4 +355,6 @@ def _disk_is_full(path: Path) -> bool:
         disk = shutil.disk_usage(path.parent)
     except OSError:
         return False
-    return disk.total > 0 and disk.free < _NEARLY_FULL_BYTES  # /proc and its like have no size
+    return (
+        disk.total > 0 and disk.free < _NEARLY_FULL_BYTES
+    )  # file systems such as /proc have no size

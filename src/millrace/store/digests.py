@@ -1,10 +1,10 @@
 """Detect rows that were changed after they were written, by a digest of each run and attempt.
 
-SQLite has no checksums of its pages, so a flipped bit in a measurement is another valid number. An
-attempt's digest covers its rows, the server and variables it refers to, and the trial and treatment
-it is of. It is taken of the rows as the database returns them, in the transaction that writes them,
-by the names of columns with a value: a column that a later version adds, empty, changes none. It
-finds damage, and no forgery: whoever can write to the store can also write digests.
+SQLite has no page checksums, so a flipped bit in a measurement is another valid number. An
+attempt's digest covers its rows, its trial and treatment, and its servers and variables. It is
+computed from the rows as the database returns them, in the transaction that writes them. It covers
+only columns with a value, by name, so a later version may add an empty column. Digests detect
+damage but not forgery: whoever can write to the store can also write digests.
 """
 
 import hashlib
@@ -17,10 +17,10 @@ from sqlalchemy import ColumnElement, Connection, FromClause, Table, select
 
 from millrace.store import schema
 
-# Tables with rows of one attempt, and those whose rows instances share, with the key there.
+# Tables whose rows belong to one attempt; tables whose rows instances share, with the key column.
 _OF_ATTEMPT = (schema.steps, schema.measurements, schema.attempt_artefacts, schema.instances)
 _SHARED = ((schema.servers, "server_sha256"), (schema.variable_sets, "variables_sha256"))
-# Each store gives its own ids; and a digest does not cover itself.
+# Each store assigns its own ids, and a digest does not cover itself.
 _NOT_COVERED = {
     schema.runs: {"sha256"},
     schema.attempts: {"id", "sha256"},
@@ -36,14 +36,14 @@ Columns = Sequence[ColumnElement[Any]]
 
 
 def sign_run(connection: Connection, run_id: str) -> None:
-    """Store the digest of a run's row, after each change of it."""
+    """Store the digest of a run's row; call it after each change of the row."""
     runs = schema.runs
     digest = _digests_of_runs(connection, runs.c.id == run_id)[run_id]
     connection.execute(runs.update().where(runs.c.id == run_id).values(sha256=digest))
 
 
 def changed_runs(connection: Connection, condition: ColumnElement[bool]) -> frozenset[str]:
-    """Return the ids of the runs under a condition whose rows have another digest, or none."""
+    """Return the ids of the runs whose rows do not match their digest, or have no digest."""
     runs = schema.runs
     found = _digests_of_runs(connection, condition)
     signed = connection.execute(select(runs.c.id, runs.c.sha256).where(condition))
@@ -51,14 +51,14 @@ def changed_runs(connection: Connection, condition: ColumnElement[bool]) -> froz
 
 
 def sign_attempt(connection: Connection, attempt_id: int) -> None:
-    """Store the digest of an attempt whose rows are all written."""
+    """Store the digest of an attempt; call it when all its rows are written."""
     attempts = schema.attempts
     digest = _digests_of_attempts(connection, attempts.c.id == attempt_id)[attempt_id]
     connection.execute(attempts.update().where(attempts.c.id == attempt_id).values(sha256=digest))
 
 
 def changed_attempts(connection: Connection, mine: ColumnElement[bool]) -> frozenset[int]:
-    """Return the ids of ended attempts of the trials ``mine`` with another digest, or none."""
+    """Return the ids of ended attempts whose rows do not match their digest, or have no digest."""
     attempts = schema.attempts
     query = select(attempts.c.id, attempts.c.sha256).select_from(attempts.join(schema.trials))
     is_signed = attempts.c.sha256.is_not(None)
@@ -119,7 +119,7 @@ def _rows(
     *order: ColumnElement[Any],
     where: ColumnElement[bool],
 ) -> Iterator[tuple[Any, str]]:
-    """Yield the key and the text of rows, as the database holds them: no JSON is parsed."""
+    """Yield the key and the text of rows as the database stores them, with unparsed JSON."""
     names = [column.name for column in columns]
     plain = [
         sa.type_coerce(column, sa.String) if isinstance(column.type, sa.JSON) else column

@@ -1,4 +1,4 @@
-"""Append to a run's event file, JSON lines that other programs can follow during a measurement."""
+"""Append to a run's event file: JSON lines that other programs can follow during a run."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from millrace.store.artefacts import write_problem
 
 
 class EventLog:
-    """A log that appends events to a file, each as one line in one write; a context manager."""
+    """A context manager that appends events to a file; each event is one line and one write."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -24,7 +24,7 @@ class EventLog:
             raise write_problem(path, error) from error
 
     def append(self, event: Event) -> None:
-        """Append one event; it can be read by other processes when this returns."""
+        """Append one event; other processes can read it when this returns."""
         line = json.dumps(to_json(event), separators=(",", ":"), ensure_ascii=True) + "\n"
         try:
             self._file.write(line.encode())

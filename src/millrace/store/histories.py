@@ -1,7 +1,7 @@
-"""Record points of histories and their changes, read them series by series, and remove them.
+"""Write, read and remove the points and changes of histories.
 
-A store may hold ten thousand series of a thousand points. One query reads all in the order of the
-table, and memory holds one series at a time.
+A store may have ten thousand series of a thousand points. One query reads all points in the order
+of the table, and only one series is in memory at a time.
 """
 
 from collections import Counter
@@ -37,13 +37,13 @@ Transaction = Callable[[], AbstractContextManager[Connection]]
 PointKey = tuple[str, str]  # a series' id and the label of a point
 
 _AT_ONCE = 10_000  # rows
-_MOST_NAMED = 1000  # ids in a statement; for more, all rows are read and filtered
+_MOST_NAMED = 1000  # ids in a WHERE clause; with more, all rows are read and filtered here
 
 _SERIES, _STATES, _CHANGES = schema.history_series, schema.history_states, schema.history_changes
 _POINTS, _RECORDINGS = schema.history_points, schema.history_recordings
 _OF_RUNS = _POINTS.join(_SERIES).join(_RECORDINGS)
 
-# The columns that are named as the fields of records.
+# Columns with the same names as the fields of records.
 _OF_SERIES = tuple(each.name for each in fields(SeriesRecord) if each.name != "id")
 _OF_CHANGE = tuple(
     each.name for each in fields(ChangeRecord) if each.name not in ("series", "remeasured")
@@ -55,7 +55,7 @@ _RATIOS = ("ratio", "low", "high")
 
 
 class Histories:
-    """The histories of an open results store; each method is a transaction."""
+    """The histories of an open results store; each method runs one transaction."""
 
     def __init__(self, path: Path, reading: Transaction, writing: Transaction) -> None:
         self._path = path
@@ -65,10 +65,11 @@ class Histories:
     # Points.
 
     def record(self, part: HistoryPart) -> Recorded:
-        """Add the points of one run, one at least, except those with labels of other runs.
+        """Add the points of one run (at least one), and return the numbers of points by effect.
 
-        Where the run's blocks have changed, its points replace the old ones. Raises UserError for a
-        run that was recorded under other labels.
+        A point whose label belongs to another run is not added. If numbers of blocks have
+        changed since the run was recorded, its new points replace the old ones. Raise UserError for
+        a run that was recorded under other labels.
         """
         _, first = part.points[0]
         run_id, origin = first.run_id, first.origin
@@ -95,7 +96,7 @@ class Histories:
         return Recorded(added=added, replaced=replaced, present=0, taken=counted)
 
     def forget(self, run_id: str, origin: Origin = "local") -> int:
-        """Remove the points of a run, and series that become empty; return the number of points."""
+        """Remove a run's points, and series that become empty; return the number of points."""
         with self._writing() as connection:
             number = _delete_points(connection, run_id, origin)
             connection.execute(delete(_RECORDINGS).where(_is_of(run_id, origin)))
@@ -113,13 +114,13 @@ class Histories:
             ]
 
     def series(self) -> list[SeriesRecord]:
-        """Return every series, in the order in which they began."""
+        """Return every series, in the order of creation."""
         with self._reading() as connection:
             found = connection.execute(select(_SERIES).order_by(_SERIES.c.id))
             return [_series_record(row) for row in found]
 
     def read(self, series: Collection[str] | None = None) -> Iterator[History]:
-        """Yield each series (of these ids, if any are named) with all its points."""
+        """Yield each series with its points: those with the ids ``series``, by default all."""
         with self._reading() as connection:
             rows = {
                 row.id: row
@@ -144,13 +145,13 @@ class Histories:
                     )
 
     def states(self) -> dict[str, StateRecord]:
-        """Return every state in which a point was measured, by id."""
+        """Return all states (environments of points), by id."""
         with self._reading() as connection:
             found = connection.execute(select(_STATES))
             return {row.key: _state_record(row) for row in found}
 
     def series_with(self, labels: Collection[str]) -> dict[tuple[Origin, str], int]:
-        """Return the number of series of each origin that have a point of each of these labels."""
+        """Return, by origin and label, the number of series that have a point with the label."""
         column, origin = _POINTS.c.label, _SERIES.c.origin
         query = select(column, origin, sa.func.count().label("series"))
         query = query.select_from(_POINTS.join(_SERIES)).group_by(column, origin)
@@ -163,7 +164,7 @@ class Histories:
     # Changes.
 
     def changes(self) -> list[ChangeRecord]:
-        """Return every change that was ever found, series by series."""
+        """Return all changes, including withdrawn ones, ordered by series and date."""
         with self._reading() as connection:
             return _changes(connection)
 
@@ -176,17 +177,18 @@ class Histories:
         if found:
             raise UserError(
                 f"{self._path}: {len(found)} change points have an id that starts with {wanted!r}",
-                hint=f"give more of it: {', '.join(each.id for each in found[:8])}",
+                hint=f"give more characters of the id: {', '.join(each.id for each in found[:8])}",
             )
         raise UserError(
             f"{self._path}: no change point has an id that starts with {wanted!r}",
-            hint="`millrace history show` lists them; `millrace history detect` looks for them",
+            hint="`millrace history show` lists the change points; `millrace history detect` looks "
+            "for new ones",
         )
 
     def keep(
         self, changes: Sequence[ChangeRecord], examined: Mapping[str, int] | None = None
     ) -> None:
-        """Store new and changed changes, and the number of points ``examined`` for each series."""
+        """Insert or update changes, and set the number of points ``examined`` of series by id."""
         with self._writing() as connection:
             _keep(connection, changes)
             for series, number in (examined or {}).items():
@@ -196,9 +198,10 @@ class Histories:
     # Portable files.
 
     def of_runs(self, run_ids: Collection[str]) -> HistoryPart:
-        """Return the points of these runs, in the order of recording, with all references.
+        """Return the points of these runs in the order of recording, with their series and states.
 
-        A run that was removed and imported again also has the points of before; these stay here.
+        A run that was removed and imported again may have points of both origins; only those with
+        the origin of the stored run are returned.
         """
         runs = schema.runs
         of_stored = _OF_RUNS.join(runs, runs.c.id == _RECORDINGS.c.run_id)
@@ -220,10 +223,10 @@ class Histories:
 def add_imported(
     connection: Connection, path: Path, of_file: HistoryPart, *, of_runs: Collection[str]
 ) -> None:
-    """Add points of runs just imported from ``path``, and their changes, as imported ones.
+    """Add the points and changes of the runs that were just imported from ``path``.
 
-    No row that exists is changed. Raise UserError for a series of another unit or direction than
-    the imported one of the same id.
+    All rows get the origin ``imported``; existing rows do not change. Raise UserError for a series
+    that differs (in unit or direction, say) from the imported series with the same id.
     """
     part = as_imported(of_file)
     _refuse_other_units(connection, path, part)
@@ -239,7 +242,7 @@ def add_imported(
 
 
 def only(part: HistoryPart, points: Sequence[tuple[str, PointRecord]]) -> HistoryPart:
-    """Return ``part`` reduced to these points and to what they refer to."""
+    """Return a part with only these points, and their series, states and changes."""
     series = {series for series, _ in points}
     states = {point.state for _, point in points}
     keys = {(series, point.label) for series, point in points}
@@ -272,9 +275,9 @@ def _refuse_other_units(connection: Connection, path: Path, part: HistoryPart) -
         ):
             raise UserError(
                 f"{path}: series {series.id.removeprefix(IMPORTED)} ({series.experiment}) differs "
-                "from the one of the same id that was imported before; nothing was imported",
-                hint="one of the two files was changed: import it into a store of its own with "
-                "--store PATH, or remove the other's points with `millrace history forget RUN`",
+                "from the series with the same id that was imported before; nothing was imported",
+                hint="one of the two files was changed: import this file into another store with "
+                "--store PATH, or remove the earlier points with `millrace history forget RUN`",
             )
 
 
@@ -295,7 +298,7 @@ def _refuse_other_labels(
     if before and not before.keys() & {label for _, label in new}:
         raise UserError(
             f"{path}: run {run_id} is recorded already, as {', '.join(before)}",
-            hint=f"`millrace history forget {run_id}` takes it out, to record it anew",
+            hint=f"remove its points with `millrace history forget {run_id}`, then record it again",
         )
 
 
@@ -336,7 +339,7 @@ def _state_record(row: AnyRow) -> StateRecord:
 
 
 def _change_record(row: AnyRow) -> ChangeRecord:
-    """Return the change in a row that has its series' ``key``."""
+    """Return the change of a row that was joined with its series (for ``key``)."""
     named = {name: getattr(row, name) for name in _OF_CHANGE}
     return checked.valid_change(
         checked.record(ChangeRecord, series=row.key, remeasured=row.remeasured, **named)
@@ -344,7 +347,7 @@ def _change_record(row: AnyRow) -> ChangeRecord:
 
 
 def _change_row(change: ChangeRecord, series_id: int) -> dict[str, Any]:
-    """Return the row of a change; ``series_id`` is that of its series' row."""
+    """Return a change as a row; ``series_id`` is the primary key of its series."""
     again = change.remeasured
     remeasured = None if again is None else _with_clipped_ratios(asdict(again))
     named = _with_clipped_ratios({name: getattr(change, name) for name in _OF_CHANGE})
@@ -355,11 +358,11 @@ def _with_clipped_ratios(values: Mapping[str, Any]) -> dict[str, Any]:
     return {**values, **{name: checked.clipped_ratio(values[name]) for name in _RATIOS}}
 
 
-_NONE = (-1, "", "", "local")  # the recording of points without a reference to one
+_NONE = (-1, "", "", "local")  # stands for a recording that does not exist
 
 
 class _PointReader:
-    """A reader of points, who knows all states, and the date and run of each recording."""
+    """Convert rows to points, with the states and recordings of the whole store in memory."""
 
     def __init__(self, connection: Connection) -> None:
         query = select(_RECORDINGS).order_by(_RECORDINGS.c.at_utc, _RECORDINGS.c.id)
@@ -373,9 +376,9 @@ class _PointReader:
         self._states = {row.id: row.key for row in keys}
 
     def points(self, rows: Iterable[AnyRow]) -> tuple[PointRecord, ...]:
-        """Return the points by date, of rows by recording and place."""
+        """Return the points in order of date; ``rows`` are ordered by recording and place."""
         runs = self._runs
-        # Nearly in the order of time already, so that sorting costs little.
+        # The rows are nearly in order of date already, so sorting them is fast.
         ordered = sorted(rows, key=lambda row: runs.get(row.recording_id, _NONE)[0])
         return tuple(map(self.point, ordered))
 
@@ -385,7 +388,7 @@ class _PointReader:
             _, recording, place, label, level, build, ratio, low, high, n_blocks, log_sd, state,
         ) = row  # fmt: skip
         if recording not in self._runs or state not in states:
-            raise NotARecord(f"point {label!r} refers to a recording or state that is not there")
+            raise NotARecord(f"point {label!r} refers to a missing recording or state")
         _, at_utc, run_id, origin = self._runs[recording]
         made = PointRecord(
             label=label, at_utc=at_utc, run_id=run_id, place=place, level=level, build=build,
@@ -397,12 +400,12 @@ class _PointReader:
 
 
 def _point_columns() -> list[Any]:
-    """Return the columns of a point, in the order in which ``_PointReader.point`` takes them."""
+    """Return the columns of a point in the order that ``_PointReader.point`` expects."""
     return [_POINTS.c[name] for name in ("series_id", "recording_id", *_OF_POINT, "state_id")]
 
 
 def _ids(connection: Connection, table: Table, keys: Collection[str]) -> dict[str, int]:
-    """Return the ids of existing rows, by key."""
+    """Return the primary keys of existing rows, by ``key``."""
     query = select(table.c.key, table.c.id)
     if len(keys) <= _MOST_NAMED:
         query = query.where(table.c.key.in_(keys))
@@ -410,7 +413,7 @@ def _ids(connection: Connection, table: Table, keys: Collection[str]) -> dict[st
 
 
 def _insert_part(connection: Connection, part: HistoryPart) -> None:
-    """Insert new points and the missing rows that they refer to, but no changes."""
+    """Insert points, and missing series, states and recordings; changes are not inserted."""
     series = {each.id: {name: getattr(each, name) for name in _OF_SERIES} for each in part.series}
     ids = _insert_missing(connection, _SERIES, series)
     facts = {s.id: {"host_id": s.host_id, "facts": dict(s.facts)} for s in part.states}
@@ -429,7 +432,7 @@ def _insert_part(connection: Connection, part: HistoryPart) -> None:
 
 
 def _update_margins(connection: Connection, series: Iterable[SeriesRecord]) -> None:
-    """Give existing series the margin of the newest run."""
+    """Set the margin of existing series to that of the newest run."""
     for each in series:
         row = _SERIES.c.key == each.id
         connection.execute(update(_SERIES).where(row).values(margin=each.margin))
@@ -438,7 +441,7 @@ def _update_margins(connection: Connection, series: Iterable[SeriesRecord]) -> N
 def _insert_missing(
     connection: Connection, table: Table, rows: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, int]:
-    """Insert the rows whose keys are not there yet; return the ids of all of them, by key."""
+    """Insert the rows whose key is new; return the primary keys of all ``rows``, by key."""
     known = set(connection.scalars(select(table.c.key)))
     missing = [{"key": key, **row} for key, row in rows.items() if key not in known]
     insert_all(connection, table, missing)

@@ -1,7 +1,7 @@
-"""Define the records of histories: ratios to a co-measured reference build, and level changes.
+"""Define the records of histories: ratios to a reference build of the same run, and changes.
 
-A series has a point of each version or commit, by date and then in the order of recording. A change
-is a candidate until it is measured again. Points outlive their trials.
+A series has one point per version or commit, ordered by date and then by recording. A level change
+is a candidate until it is measured again. Points stay when their run is removed.
 """
 
 from collections.abc import Mapping
@@ -21,13 +21,12 @@ ChangeState = Literal["candidate", "confirmed", "withdrawn"]
 class SeriesRecord:
     """A series of points; ``id`` is a digest of everything that distinguishes it from other series.
 
-    ``experiment`` and ``digest`` are name and digest of the experiment. The points are ratios in
-    ``metric`` to the level ``reference`` of the compared ``factor``, at these levels of the
-    ``fixed_factors``. ``candidate`` is the level whose
-    versions the series follows, where a run has several candidates, else None. ``direction`` is the
-    better one, ``higher`` or ``lower``; ``margin`` is that of the newest run. The points of a
-    series have one ``origin``: an imported series is another one than the local one of the same
-    experiment, and so are its states and changes, whose ids begin with ``IMPORTED``.
+    ``experiment`` and ``digest`` are the name and digest of the experiment. The points are ratios
+    of ``metric`` to the level ``reference`` of the compared ``factor``, at the levels of the
+    ``fixed_factors``. ``candidate`` is the level whose versions the series follows, or None if a
+    run has only one candidate. ``direction`` is the better direction; ``margin`` is the newest
+    run's. All points have the same ``origin``: imported and local points of the same experiment are
+    in different series. The ids of imported series, states and changes begin with ``IMPORTED``.
     """
 
     id: str
@@ -49,7 +48,7 @@ class SeriesRecord:
 class StateRecord:
     """The environment and configuration of a point's measurement; ``id`` is a digest of both.
 
-    ``facts`` have names in words and plain values; points with equal facts are comparable.
+    ``facts`` are plain values by readable names; points with equal facts are comparable.
     """
 
     id: str
@@ -61,10 +60,10 @@ class StateRecord:
 class PointRecord:
     """A version's ratio to the reference, with its interval (None for too few blocks).
 
-    ``label`` is the version or commit, ``at_utc`` its date, ``level`` its name in the run (with
-    aliases replaced), ``build`` the SHA-256 of its server's program where it is known. ``log_sd``
-    is the standard deviation of the blocks' log-ratios. ``place`` is its place among the points of
-    its run, ``state`` the id of a StateRecord, ``origin`` that of its run.
+    ``label`` is the version or commit, ``at_utc`` its date, ``level`` its level in the run (with
+    aliases replaced), ``build`` the SHA-256 of its server program if known. ``log_sd`` is the
+    standard deviation of the blocks' log-ratios. ``place`` is the point's position among those of
+    its run, ``state`` the id of a StateRecord, ``origin`` the origin of the run.
     """
 
     label: str
@@ -84,7 +83,7 @@ class PointRecord:
 
 @dataclass(frozen=True)
 class History:
-    """A series with its points in order; detection ``examined`` the first of them."""
+    """A series with its points in order; detection has ``examined`` this number of first points."""
 
     series: SeriesRecord
     points: tuple[PointRecord, ...]
@@ -95,8 +94,8 @@ class History:
 class Remeasured:
     """The result of measuring a change again.
 
-    It is the ratio after / before of the builds of the points ``before`` and ``after`` (their
-    labels), measured in turns, with an interval valid for any number of looks.
+    ``before`` and ``after`` are labels of points. ``ratio`` is after / before, from trials of both
+    builds in the same blocks; its interval is valid for any number of looks.
     """
 
     run_id: str
@@ -115,10 +114,10 @@ class Remeasured:
 class ChangeRecord:
     """A level change of a series; ``id`` is the same every time the change is found.
 
-    ``label`` is that of the first point of the new level, which lies between the points
-    ``earliest`` and ``latest``; ``ratio`` is new / old level as found among ``n_points`` points of
-    one state; ``remeasured`` takes precedence. ``reason`` says why the change was withdrawn, and is
-    empty otherwise. ``note`` is the note of the user who acknowledged it.
+    ``label`` is the first point of the new level; the true position is from the point ``earliest``
+    to ``latest``. ``ratio`` is the new level over the old, estimated from ``n_points`` points of
+    one state; ``remeasured``, if present, is more reliable. ``reason`` is why the change was
+    withdrawn, or empty. ``note`` is the user's acknowledgement, or None.
     """
 
     id: str
@@ -140,7 +139,7 @@ class ChangeRecord:
 @exact
 @dataclass(frozen=True)
 class HistoryPart:
-    """Points with their series' ids, and all that they refer to: of a run, or in an archive."""
+    """Points with the ids of their series, and everything they refer to: of a run or an archive."""
 
     series: tuple[SeriesRecord, ...] = ()
     states: tuple[StateRecord, ...] = ()
@@ -149,13 +148,14 @@ class HistoryPart:
 
 
 IMPORTED = "imported-"
-"""The beginning of the ids of imported series, states and changes, which no local one has."""
+"""The prefix of the ids of imported series, states and changes; no local id has it."""
 
 
 def as_imported(part: HistoryPart) -> HistoryPart:
-    """Return a part of others, with series, states and changes that no local point refers to.
+    """Return a part of an archive with origin ``imported`` and the prefix in all ids.
 
-    What its author had imported stays apart from what was measured there.
+    The prefix is added even to ids that have it, because the archive's author may have imported
+    points too.
     """
     return replace(
         part,
@@ -174,7 +174,7 @@ def as_imported(part: HistoryPart) -> HistoryPart:
 
 @dataclass(frozen=True)
 class Recording:
-    """A run that has points, and their date."""
+    """A run that has points, and their date ``at_utc``."""
 
     run_id: str
     at_utc: str
@@ -183,9 +183,9 @@ class Recording:
 
 @dataclass(frozen=True)
 class Recorded:
-    """The effect of recording a run's points: numbers of new, replaced and unchanged ones.
+    """The effect of recording a run's points: the numbers of new, replaced and unchanged points.
 
-    ``taken`` counts, by run, points whose labels belong to other runs.
+    ``taken`` counts the points that were not added because another run has their label, by run.
     """
 
     added: int

@@ -1,8 +1,8 @@
-"""Import an archive of runs, all of it in one transaction, or nothing at all.
+"""Import an archive of runs: everything in one transaction, or nothing.
 
-Its artefacts are first written into a staging area. The transaction inserts the new runs and moves
-their artefacts into place, after a list of them was written. A failed import removes the listed
-files that no run refers to; after a killed one the next command that writes does.
+The archive's files are first written to a staging area. The transaction inserts the new runs,
+writes a list of their files, and moves the files into the store. If the import fails, it removes
+the listed files that no run refers to; if it was killed, the next command that writes does so.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -23,9 +23,9 @@ Transaction = Callable[[], AbstractContextManager[Connection]]
 
 @dataclass(frozen=True)
 class Imported:
-    """Ids of the added runs, of the existing runs, and of existing runs without history here.
+    """The ids of runs that were added, or already ``present``.
 
-    For the last, the file has points that no history of this store has.
+    ``unrecorded`` are present runs whose points are in the archive but not in this store.
     """
 
     added: tuple[str, ...]
@@ -34,7 +34,7 @@ class Imported:
 
 
 def import_file(path: Path, artefacts: Artefacts, writing: Transaction) -> Imported:
-    """Add the runs of a file; see ``Store.import_file``."""
+    """Import the runs of an archive; see ``Store.import_file``."""
     with archive.reading(path) as found, artefacts.staging() as staged:
         found.stage(staged)
         try:
@@ -46,13 +46,13 @@ def import_file(path: Path, artefacts: Artefacts, writing: Transaction) -> Impor
 
 
 def settle_killed(artefacts: Artefacts, writing: Transaction) -> None:
-    """Remove the remains of killed imports."""
+    """Remove staging areas and unused files that killed imports left behind."""
     for staged in artefacts.unsettled():
         _settle(artefacts, staged, writing)
 
 
 def referred(connection: Connection, names: Collection[str]) -> set[str]:
-    """Return those of the artefacts ``names`` that a run refers to."""
+    """Return the names from ``names`` of the artefacts that a run refers to."""
     kept = schema.attempt_artefacts.c.sha256
     return {name for name in connection.scalars(select(kept).distinct()) if name in names}
 
@@ -82,7 +82,7 @@ def _add(
         for attempt in stored.attempts:
             rows.insert_attempt(connection, attempt)
         names |= dict.fromkeys(a.sha256 for each in stored.attempts for a in each.artefacts)
-    # The file's author can have given points to a run that the file lacks.
+    # A malicious archive may have points of runs that it does not contain.
     add_imported(connection, path, found.history, of_runs=new)
     artefacts.adopt(staged, names)
     present = tuple(entry.id for entry in found.runs if entry.id in known)
@@ -105,26 +105,27 @@ def _settle(artefacts: Artefacts, staged: Staged, writing: Transaction) -> None:
 def _refuse_names_of_local_runs(
     path: Path, new: Collection[str], trials: Mapping[str, str], local: Collection[str]
 ) -> None:
-    """Raise UserError where ids of a file stand for runs that were measured here.
+    """Raise UserError if an id in the archive could be mistaken for one of a local run.
 
-    A user may name such a run by that beginning of its id, and a run that gets more blocks needs
-    the ids of its trials. ``trials`` are ids of runs by those of their trials.
+    A run's id must not be the beginning of a local run's id, since users abbreviate ids. A trial's
+    id must not contain a local run's id, since that run may need it for new blocks. ``trials`` maps
+    ids of trials to ids of runs.
     """
     for run_id in sorted(new):
         mistaken = [each for each in local if each.startswith(run_id)]
         if mistaken:
             raise UserError(
-                f"{path}: the id of run {run_id} is the beginning of that of run {mistaken[0]}, "
-                "which was measured here; nothing was imported",
-                hint="import it into a store of its own with --store PATH",
+                f"{path}: the id of run {run_id} is the beginning of the id {mistaken[0]} of a run "
+                "that was measured here; nothing was imported",
+                hint="import the file into another store with --store PATH",
             )
     for trial, run_id in trials.items():
         named, slash, _ = trial.partition("/")
         if slash and named != run_id and named in local:
             raise UserError(
-                f"{path}: trial {trial} of run {run_id} has an id of run {named}, which was "
-                "measured here; nothing was imported",
-                hint="ask whoever made the file for an export that was not changed",
+                f"{path}: the id of trial {trial} of run {run_id} belongs to run {named}, which "
+                "was measured here; nothing was imported",
+                hint="the file was changed: ask its author for the original",
             )
 
 
@@ -133,7 +134,7 @@ def _refuse_known_trials(connection: Connection, path: Path, trials: Iterable[st
     for trial in trials:
         if trial in known:
             raise UserError(
-                f"{path}: trial {trial} is already in the store, as one of another run; "
-                "nothing was imported",
-                hint="import it into a store of its own with --store PATH",
+                f"{path}: trial {trial} is already in the store, in another run; nothing was "
+                "imported",
+                hint="import the file into another store with --store PATH",
             )

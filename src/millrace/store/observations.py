@@ -1,6 +1,7 @@
-"""Read and write an attempt's observations: one JSON object in a file next to the database.
+"""Read and write an attempt's observations: one JSON object per server, in a file.
 
-Many are answers of a server, so they are checked before they are stored, and read within limits.
+Much of the data comes from servers, so it is validated before it is stored, and size limits apply
+when it is read.
 """
 
 import json
@@ -19,19 +20,19 @@ KIND = "observations"
 
 
 def files(result: AttemptResult) -> Iterator[NewArtefact]:
-    """Yield the files to store for an attempt: one for each observed server."""
+    """Yield one file for each observed server of an attempt."""
     for role, observed in result.observations.items():
         if observed:
             yield NewArtefact(KIND, role, _content(observed))
 
 
 def parse(content: bytes) -> Observations:
-    """Return the observations in a file's bytes; raise ValueError if they are invalid."""
+    """Parse a file of observations; raise ValueError if it is invalid."""
     return checked.document(KIND, Observations, safe_json.parse_object(content, OF_A_FILE))
 
 
 def readable(observed: Mapping[str, object]) -> Mapping[str, object]:
-    """Return a server's observations, or a note where they could not be read back."""
+    """Return the observations, or only the reason if they are invalid and cannot be stored."""
     try:
         parse(_content(observed))
     except (ValueError, RecursionError) as error:
@@ -46,7 +47,7 @@ def _content(observed: Mapping[str, object]) -> bytes:
 
 
 def in_neutral_terms(found: Observations, family: str) -> Observations:
-    """Return observations with the counters and plans of a known family in neutral terms."""
+    """Return observations with counters and plans in terms that all families share."""
     try:
         monitoring = databases.get(family).monitoring
     except UserError:
@@ -64,7 +65,7 @@ def in_neutral_terms(found: Observations, family: str) -> Observations:
 
 
 def limits_of(instances: Sequence[InstanceRecord]) -> SteadyLimits:
-    """Return the limits of the measured server; the usual ones where its family is not known."""
+    """Return the measured server's limits of a steady state; the defaults for unknown families."""
     server = next((each for each in instances if each.role in MEASURED), None)
     if server is None:
         return SteadyLimits()

@@ -1,7 +1,7 @@
-"""Define the records of the results store: plain values that the runner writes.
+"""Define the records of the results store: runs, treatments, trials, attempts and their results.
 
-Units are in the names (``_s``, ``_bytes``); instants are UTC ISO 8601 text with ``Z``. Nothing that
-can be derived is stored: rates, ratios and verdicts come from ``millrace.analysis``.
+Units are in the names (``_s``, ``_bytes``); times are UTC ISO 8601 text with ``Z``. Derived values
+such as rates, ratios and verdicts are not stored: ``millrace.analysis`` computes them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,10 +24,10 @@ from millrace.model.steady_limits import SteadyLimits
 from millrace.model.trials import Outcome, Purpose
 
 Origin = Literal["local", "imported"]
-"""Where a run or a point of a history was measured: here, or elsewhere as a file claims."""
+"""The origin of a run or a history's point: measured here, or imported from a file."""
 
 ROUND_FAILED = "pair_failed"
-"""The step of a trial that is left out because another one of its round failed."""
+"""The failed step of a trial that is left out because another trial of its round failed."""
 
 _ENVIRONMENT = (
     "kernel.release", "libc", "memory.total_bytes", "frequency.governor", "frequency.turbo",
@@ -38,13 +38,13 @@ _ENVIRONMENT = (
 
 @dataclass(frozen=True)
 class HostRecord:
-    """All facts of a host, with doctor's findings; ``id`` is a digest of the identifying ones."""
+    """The facts of a host, with doctor's findings; ``id`` is a digest of the identifying facts."""
 
     id: str
     facts: HostFacts
 
     def environment(self) -> dict[str, object]:
-        """Return the facts that a reboot or a setting changes, by name: comparable if equal."""
+        """Return the facts, by name, that a reboot or setting changes; trials need equal ones."""
         return {
             path.replace(".", " ").replace("_", " "): attrgetter(path)(self.facts)
             for path in _ENVIRONMENT
@@ -55,10 +55,10 @@ class HostRecord:
 class RunRecord:
     """One run of an experiment (``spec``, and its TOML text) on one host.
 
-    ``versions`` holds ``millrace``, ``load_generator`` and ``data`` (of the data set's definition).
-    ``blocks`` counts the blocks with trials: all of a fixed run, or the started ones. ``origin`` is
-    ``imported`` where the run came from a file, so that nothing in it was verified here; the store
-    decides it, never a file.
+    ``versions`` has the keys ``millrace``, ``load_generator`` and ``data`` (the data set's
+    definition). ``blocks`` is the number of blocks with trials: all planned blocks of a fixed run,
+    otherwise the started blocks. ``origin`` is ``imported`` for a run from a file, which nobody
+    verified here; the store sets it, never the file.
     """
 
     id: str
@@ -79,16 +79,16 @@ class RunRecord:
 
     @property
     def design(self) -> Design:
-        """The rule that last decided the number of blocks."""
+        """The rule for the number of blocks: that of the last extension, if any."""
         return self.spec.extensions[-1].design if self.spec.extensions else self.spec.design
 
     @property
     def phases(self) -> MeasuredPhases:
-        """The workload's phases that figures are about."""
+        """The measured phases of the workload."""
         return self.spec.workload.measured
 
     def environment_changes(self, host: HostRecord, versions: Mapping[str, str]) -> Iterator[str]:
-        """Yield what changed since the start: trials of a block share one environment."""
+        """Yield a text for each difference between the environment at the run's start and now."""
         for name in ("load_generator", "data", "valgrind"):
             before, now = self.versions.get(name), versions.get(name)
             if before != now:
@@ -101,7 +101,10 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class TreatmentRecord:
-    """A combination of levels; ``position`` is its place in the experiment's own order."""
+    """A combination of levels; ``position`` is its place in the experiment's order.
+
+    ``resolved`` has the levels with aliases replaced.
+    """
 
     id: str
     position: int
@@ -113,8 +116,8 @@ class TreatmentRecord:
 class TrialRecord:
     """A planned run of a treatment in a block (from 0), at ``position`` in the order.
 
-    Profiled and counted trials have blocks of their own. Neither they nor A/A trials (``aa``,
-    one more trial of the base) enter a verdict.
+    Profiled and counted trials have separate blocks. Verdicts use neither these nor A/A trials
+    (``aa``: one more trial of the base).
     """
 
     id: str
@@ -126,7 +129,7 @@ class TrialRecord:
 
 @dataclass(frozen=True)
 class Owner:
-    """The process of an attempt, identified by ``boot_id``, number and start (/proc/PID/stat)."""
+    """The process that runs an attempt, identified by boot, pid and start time (/proc/PID/stat)."""
 
     host_id: str
     boot_id: str
@@ -136,7 +139,7 @@ class Owner:
 
 @dataclass(frozen=True)
 class StepRecord:
-    """A step of an attempt, in seconds from the attempt's start."""
+    """A step of an attempt; ``started_s`` counts from the attempt's start."""
 
     position: int
     name: str
@@ -147,9 +150,10 @@ class StepRecord:
 
 @dataclass(frozen=True)
 class ServerRecord:
-    """A server as observed in a trial, with its own version and its provenance (``build``).
+    """A server as observed in a trial, with the version it reports and its provenance (``build``).
 
-    ``host_variables`` differ on every start (paths, ports) and never count as a difference.
+    ``host_variables`` are the variables (paths, ports) that differ on every start; comparisons of
+    settings ignore these variables.
     """
 
     name: str
@@ -162,7 +166,7 @@ class ServerRecord:
 
 @dataclass(frozen=True)
 class OptionRecord:
-    """A requested option; ``left_out`` is the reason where it was not applied."""
+    """A requested option; ``left_out`` is the reason if it was not applied, else None."""
 
     name: str
     value: str | None
@@ -173,7 +177,7 @@ class OptionRecord:
 
 @dataclass(frozen=True)
 class InstanceRecord:
-    """The role of a server in an attempt, with its requested and effective settings."""
+    """A server in an attempt, with its role and its requested and effective settings."""
 
     role: str
     server: ServerRecord
@@ -185,7 +189,7 @@ class InstanceRecord:
 
 @dataclass(frozen=True)
 class MeasurementRecord:
-    """A figure of the instance ``role``; its unit ends its name (``load_duration_s``, ``rows``)."""
+    """A measured value of the server ``role``; its name ends with its unit (``duration_s``)."""
 
     name: str
     value: float
@@ -207,9 +211,10 @@ class HistogramRecord:
     """Latencies of one kind of transaction or statement in one phase of an attempt.
 
     ``of`` may also be a part of the phase: all transactions before, during or after maintenance.
-    ``kind`` is ``service`` (from the sending of a request) or ``response`` (from its scheduled
-    time). ``encoded`` is an HdrHistogram V2 of nanoseconds in base64, as
-    ``millrace.stats.histogram`` reads it; ``count`` and ``sum_s`` are the load generator's own.
+    ``kind`` is ``service`` (time since the request was sent) or ``response`` (time since it was
+    scheduled). ``encoded`` is an HdrHistogram V2 of nanoseconds in base64
+    (``millrace.stats.histogram`` decodes it). The load generator counts ``count`` and ``sum_s``
+    independently of the histogram.
     """
 
     phase: str
@@ -233,11 +238,11 @@ class NewArtefact(NamedTuple):
 class AttemptResult:
     """The result of an attempt, written in one transaction after the trial is over.
 
-    ``failed_step`` and ``reason`` are set when ``outcome`` is not ``finished``; ``log_tail`` is the
-    end of the server's own log. ``artefacts`` are the files to store; ``histograms`` and the
-    ``observations`` of each role (plain data, see millrace.collect) become one more file each.
-    ``is_transient`` marks a failure of the host, after which a later attempt may succeed; it is not
-    stored.
+    ``failed_step`` and ``reason`` are set if ``outcome`` is not ``finished``; ``log_tail`` is the
+    end of the server's log. ``artefacts`` are files to store; the store also writes one file with
+    the ``histograms``, and one with the ``observations`` of each role (plain data, see
+    millrace.collect). ``is_transient`` marks a failure of the host that a later attempt may not
+    have; it is not stored.
     """
 
     outcome: Outcome
@@ -263,7 +268,7 @@ class _Maintenance(Excerpt):
 
 
 class DrivenPhase(Excerpt):
-    """The times of the phase that drove clients, as far as they were recorded."""
+    """The durations of the phase with clients; None for a duration that was not recorded."""
 
     warmup_s: Count | None = None
     duration_s: Count | None = None
@@ -271,7 +276,7 @@ class DrivenPhase(Excerpt):
 
 
 class DrivenInterval(Excerpt):
-    """A second of the warm-up or the measured ``part``, which ended at ``t_s``."""
+    """One second of load that ended at ``t_s``; ``part`` is the warm-up or the measured part."""
 
     part: str | None = None
     t_s: Count
@@ -281,7 +286,7 @@ class DrivenInterval(Excerpt):
 
 
 class LagSample(Document):
-    """A replica at one moment; ``lag_s`` is None where it had no heartbeat to show."""
+    """A replica at time ``t_s``; ``lag_s`` is None without a heartbeat."""
 
     t_s: Count
     written_bytes: int
@@ -292,7 +297,7 @@ class LagSample(Document):
 
 
 class LoopOperation(Document):
-    """A transaction of the workload in a loop; ``encoded`` is a histogram of service times."""
+    """The executions of one transaction in a loop; ``encoded`` is a histogram of service times."""
 
     name: str
     count: Whole
@@ -303,9 +308,9 @@ class LoopOperation(Document):
 class LoopRecord(Document):
     """A loop of one trial, by its number from 1: ``trial`` writes it, ``analysis`` reads it.
 
-    The bytes are those of the data directory when it ended, their length and without holes; None
-    where the server is an attached one. Before a loop that ``restarted_cold``, the server started
-    again on the files that a stopped or killed millrace left.
+    ``apparent_bytes`` (file lengths) and ``allocated_bytes`` (without holes) are the size of the
+    data directory at the loop's end; None for an attached server. ``restarted_cold``: millrace was
+    stopped or killed, and the server was restarted on its files before this loop.
     """
 
     loop: int
@@ -320,12 +325,12 @@ class LoopRecord(Document):
 
 @dataclass(frozen=True)
 class StoredAttempt:
-    """An attempt as read back; ``outcome`` is None while it runs (or when its process died).
+    """An attempt that was read from the store; ``outcome`` is None if it runs or its process died.
 
-    ``series`` are the events of its driven clients second by second (docs/load-spec.md), empty
-    where no clients were driven. ``observations`` are read only on request. ``lag`` are samples of
-    its replica, if it has one, ``loops`` its loops, if it had several. ``limits`` are those of its
-    server, as this millrace knows the family; they are not stored.
+    ``series`` has the load generator's events by second (docs/load-spec.md), empty without clients.
+    ``observations`` are read only on request. ``lag`` has samples of the replica, if there is one;
+    ``loops`` has the loops if there were several. ``limits`` of a steady state are not stored: they
+    come from this version's knowledge of the server family.
     """
 
     id: int
@@ -353,13 +358,13 @@ class StoredAttempt:
 
     @property
     def facts(self) -> InstanceFacts:
-        """The facts of its server's instance; none where it was not recorded."""
+        """The facts of the measured server's instance; empty if they were not recorded."""
         server = (each for each in self.instances if each.role in MEASURED)
         return next((each.facts for each in server), InstanceFacts())
 
     @property
     def measured(self) -> dict[str, float]:
-        """The measurements by name, after the role of a server beside: ``source.settled``."""
+        """The values by name, with the role of another server as prefix: ``source.settled``."""
         return {
             each.name if each.role in MEASURED else f"{each.role}.{each.name}": each.value
             for each in self.measurements
@@ -369,7 +374,7 @@ class StoredAttempt:
 @exact
 @dataclass(frozen=True)
 class StoredRun:
-    """A run with everything stored about it, as the analysis reads it."""
+    """A run with all its treatments, trials and attempts."""
 
     run: RunRecord
     treatments: tuple[TreatmentRecord, ...]
@@ -389,7 +394,10 @@ class StoredRun:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A run in one line; trials count as finished, else failed, by any attempt, else as open."""
+    """A run in one line, with its numbers of trials.
+
+    A trial is ``finished`` if any attempt finished, else ``failed`` if any failed, else ``open``.
+    """
 
     id: str
     name: str

@@ -18,13 +18,13 @@ T = TypeVar("T")
 AnyRow = Row[Any]
 
 CHANGED = "read"
-"""The step of an attempt whose stored rows have another digest, so that it counts as failed."""
+"""The failed step of an attempt whose rows do not match their digest."""
 
 _OF_AN_END = ("outcome", "failed_step", "reason", "log_tail")
 
 
 def run_row(run: RunRecord) -> dict[str, Any]:
-    """Return the row of a run."""
+    """Return a run as a row."""
     row = {name: getattr(run, name) for name in _RUN_COLUMNS}
     return row | {
         "host_id": run.host.id,
@@ -37,7 +37,7 @@ def run_row(run: RunRecord) -> dict[str, Any]:
 def run_records(
     connection: Connection, condition: ColumnElement[bool], *order: ColumnElement[Any]
 ) -> list[RunRecord]:
-    """Return the checked runs under a condition. Raise NotARecord for a row that was changed."""
+    """Return the runs that meet a condition. Raise NotARecord for a row that was changed."""
     for run_id in sorted(digests.changed_runs(connection, condition)):
         raise NotARecord(f"run {run_id!r}: its row was changed after it was written")
     query = select(schema.runs).where(condition).order_by(*order)
@@ -58,7 +58,7 @@ def _run_record(row: AnyRow) -> RunRecord:
 
 
 def origin(imported_utc: str | None) -> Origin:
-    """Return the origin of a run that was imported at this time, or never."""
+    """Return ``local`` if a run has no time of import, else ``imported``."""
     return "local" if imported_utc is None else "imported"
 
 
@@ -93,7 +93,7 @@ def owner_record(row: AnyRow) -> Owner:
 
 
 def insert_attempt(connection: Connection, attempt: StoredAttempt) -> int:
-    """Insert an attempt with all its results under a new id of this store; return that id."""
+    """Insert an attempt with all its results, under a new id; return the id."""
     attempt_id = insert_open_attempt(
         connection,
         trial_id=attempt.trial_id,
@@ -112,7 +112,7 @@ def insert_attempt(connection: Connection, attempt: StoredAttempt) -> int:
 def insert_open_attempt(
     connection: Connection, *, trial_id: str, number: int, owner: Owner, started_utc: str
 ) -> int:
-    """Insert an attempt that its owner starts; return its id."""
+    """Insert an attempt without results, which ``owner`` starts now; return its id."""
     result = connection.execute(
         insert(schema.attempts).values(
             trial_id=trial_id,
@@ -148,7 +148,7 @@ def end_attempt(
 
 
 def _storable(text: str | None) -> str | None:
-    """Return text with lone surrogates, which are not Unicode, replaced; logs may contain them."""
+    """Return text with lone surrogates replaced: logs may contain them, UTF-8 does not."""
     return None if text is None else text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -201,7 +201,7 @@ def _insert_instance(
 
 
 def _shared_row(connection: Connection, table: Table, row: dict[str, Any]) -> str:
-    """Insert ``row`` unless an equal row exists; return the hash that is its key."""
+    """Insert ``row`` unless an equal row exists; return its key, a SHA-256."""
     canonical = json.dumps(row, sort_keys=True, separators=(",", ":"), allow_nan=False)
     sha256 = hashlib.sha256(canonical.encode()).hexdigest()
     known = connection.execute(select(table.c.sha256).where(table.c.sha256 == sha256)).first()
@@ -211,7 +211,7 @@ def _shared_row(connection: Connection, table: Table, row: dict[str, Any]) -> st
 
 
 def stored_run(connection: Connection, run_id: str, from_block: int = 0) -> StoredRun:
-    """Return a run with the rows of its blocks from ``from_block`` on."""
+    """Return a run with its trials from ``from_block`` on, without its files."""
     treatments, trials = schema.treatments, schema.trials
     mine = and_(trials.c.run_id == run_id, trials.c.block >= from_block)
     (run,) = run_records(connection, schema.runs.c.id == run_id)
@@ -268,13 +268,13 @@ _PARTS: tuple[tuple[str, Table, type[Any]], ...] = (
 
 
 def _changed_attempt(row: AnyRow) -> StoredAttempt:
-    """Return an attempt whose rows are not what was written: its trial has failed."""
+    """Return the attempt of a row with a wrong digest: it is failed and has no results."""
     return checked.record(
         StoredAttempt,
         **{name: getattr(row, name) for name in _ATTEMPT_COLUMNS if name not in _OF_AN_END},
         outcome="failed",
         failed_step=CHANGED,
-        reason="its rows in the results store were changed after they were written: restore a copy "
+        reason="its rows in the results store were changed after they were written; restore a copy "
         "of the store, or measure again with --new",
         log_tail=None,
         owner=owner_record(row),
@@ -318,7 +318,7 @@ def _instances(
     def record(row: AnyRow) -> records.InstanceRecord:
         variables = (_referred(shared, row.variables_sha256), row.own_variables)
         if not all(isinstance(each, dict) for each in variables):
-            raise NotARecord("the variables of an instance are no JSON object")
+            raise NotARecord("the variables of an instance are not a JSON object")
         return checked.record(
             records.InstanceRecord,
             role=row.role,
@@ -334,5 +334,5 @@ def _instances(
 
 def _referred(rows: Mapping[str, T], key: str) -> T:
     if key not in rows:
-        raise NotARecord(f"an instance refers to {key!r}, which is not there")
+        raise NotARecord(f"an instance refers to the missing row {key!r}")
     return rows[key]

@@ -1,4 +1,4 @@
-"""Define the tables of the results store, in SQLAlchemy Core types that every database has.
+"""Define the tables of the results store, with SQLAlchemy Core types that all databases support.
 
     runs ─┬─ treatments
           └─ trials ── attempts ─┬─ steps
@@ -10,23 +10,21 @@
     history_series ─┬─ history_points ──┬── history_recordings     one row a recorded run
                     └─ history_changes  └── history_states         one row a state, shared
 
-A treatment's id is the same in every run of an experiment, so it identifies a row only together
-with the run; a trial's id contains its run's and is unique. Levels, options and host facts are
-JSON: a new factor, role or fact needs no new column. A start has hundreds of effective variables,
-nearly always the same, so those that do not differ on every start are stored once and found by
-their hash.
+A treatment's id is the same in every run of an experiment, so its key includes the run's id. A
+trial's id contains its run's id and is unique. Levels, options and host facts are JSON: a new
+factor, role or fact needs no new column. A server has hundreds of effective variables, which rarely
+differ between starts. The variables that can be equal are stored once, under their hash.
 
-A run that came from a file has ``imported_utc``. Its statements about this host are unverified:
-millrace does not resume it, and does not use it as evidence about runs measured here. Its points
-have series, states, changes and recordings of their own, whose ``origin`` is ``imported``: what
-an import brings never refers to a row of here, and changes none.
+An imported run has ``imported_utc``. Its statements are not verified: millrace does not resume it,
+and does not use it as evidence about local runs. Its points have separate series, states, changes
+and recordings with ``origin`` = ``imported``: an import never refers to local rows or changes them.
 
-Runs and ended attempts have a digest of their rows, ``sha256``, by which damage is noticed (see
-``digests``). One without counts as changed.
+Runs and ended attempts have a digest of their rows, ``sha256``, which detects damage (see
+``digests``). A row without a digest counts as changed.
 
-The points of histories are many, and outlive their runs. They are stored in the order of reading,
-series by series (the table is its primary key), and are small: the data that a run or a series
-shares is in rows of its own.
+Histories have many points, which stay when their runs are removed. The table of points is clustered
+by its primary key in the order of reading, series by series. Its rows are small: data that the
+points of a run or a series share is in other tables.
 """
 
 from typing import Any
@@ -36,7 +34,7 @@ from sqlalchemy import JSON, BigInteger, Column, Float, ForeignKey, Integer, Str
 from sqlalchemy.types import TypeEngine
 
 HEAD = "0001"
-"""The revision of these tables, the newest one in ``migrations/versions``."""
+"""The schema revision of these tables: the newest in ``migrations/versions``."""
 
 _NAMES = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -52,11 +50,11 @@ alembic_version = Table(
     Column("version_num", String(32)),
     sa.PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
 )
-"""The revision of a store, as Alembic makes the table."""
+"""The table with the store's schema revision, as Alembic defines it."""
 
 
 def _columns(kind: TypeEngine[Any] | type[TypeEngine[Any]], *names: str) -> list[Column[Any]]:
-    """Return columns of a type that always have a value."""
+    """Return a NOT NULL column of this type for each name."""
     return [Column(name, kind, nullable=False) for name in names]
 
 
@@ -121,7 +119,7 @@ attempts = Table(
 )
 
 
-# At most one attempt of a trial is open, and one has finished.
+# At most one attempt of a trial is open, and at most one has finished.
 for _name, _condition in (("open", "outcome IS NULL"), ("finished", "outcome = 'finished'")):
     _where = sa.text(_condition)
     sa.Index(
@@ -229,7 +227,7 @@ history_recordings = Table(
     Column("at_utc", String(32), nullable=False),
     Column("origin", String(16), nullable=False),
     sa.UniqueConstraint("run_id", "origin"),
-    sqlite_autoincrement=True,  # in the order of recording, even after a removal
+    sqlite_autoincrement=True,  # ids follow the order of recording, even after a removal
 )
 
 history_points = Table(

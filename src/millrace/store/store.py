@@ -1,11 +1,11 @@
-"""Provide the results store: the ledger of trials, and all their results.
+"""Provide the results store: runs, their trials and attempts, and all results.
 
 Next to ``results.sqlite`` are ``results.sqlite.artefacts/`` (files by hash),
-``results.sqlite.events/`` (one event file a run), and ``reports/`` (one HTML report a run).
+``results.sqlite.events/`` (one event file per run), and ``reports/`` (one HTML report per run).
 
-A trial is a row before it runs. An attempt is a row that is claimed before it starts and ended by
-its process. Resuming means claiming the trials without an end; an attempt that a dead process left
-open is first ended as interrupted.
+A trial's row is inserted before the trial runs. A process claims a trial by inserting an attempt,
+and ends the attempt with the result. A resumed run claims the trials without a result; an attempt
+that a dead process left open is first ended as interrupted.
 """
 
 import math
@@ -49,9 +49,9 @@ _NEWEST_FIRST = (runs.c.created_utc.desc(), runs.c.id.desc())
 
 
 class Store:
-    """An open results store; a context manager. Safe for several processes at once.
+    """An open results store; a context manager. Several processes may use a store at once.
 
-    Each method is a transaction of its own.
+    Each method runs in its own transaction.
     """
 
     def __init__(self, path: Path, engine: Engine) -> None:
@@ -62,11 +62,11 @@ class Store:
 
     @classmethod
     def open(cls, path: Path, *, create: bool = True, read_only: bool = False) -> Self:
-        """Open the store at ``path``, created when missing (``create``) and upgraded when older.
+        """Open the store at ``path``: create it if missing (with ``create``), migrate it if older.
 
-        Raises UserError when there is none and ``create`` is False, when the file is something
-        else, damaged, of an unknown version or not writable (``read_only`` needs write permission
-        only to upgrade an older store); HostError when the disk is full or it stays locked.
+        Raise UserError if the file is missing and ``create`` is False, or if it is not a store,
+        damaged, from a newer version, or not writable (``read_only`` needs write permission only
+        to migrate). Raise HostError if the disk is full or another process keeps the store locked.
         """
         store = cls(path, database.open_engine(path, create=create, read_only=read_only))
         if not read_only:
@@ -84,7 +84,7 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # Places of files, and queries.
+    # Paths and queries.
 
     def events_path(self, run_id: str) -> Path:
         """Return the event file of a run; it may not exist yet."""
@@ -95,18 +95,18 @@ class Store:
         return self.path.parent / "reports" / f"{run_id}.html"
 
     def find_run(self, wanted: str, *, trusted: bool = False) -> RunRecord:
-        """Return the run whose id starts with ``wanted``, or the newest local one for ``latest``.
+        """Return the run whose id starts with ``wanted``; ``latest`` is the newest local run.
 
-        A beginning stands for a local run, where one has it. Where something depends on the run
-        (``trusted``), raise UserError for an imported one, unless ``wanted`` is its whole id and
-        not the beginning of a local one's.
+        Local runs take precedence over imported runs if ``wanted`` is not a whole id. If the caller
+        relies on the run (``trusted``), raise UserError for an imported run unless ``wanted`` is
+        its whole id and not the beginning of a local run's id.
         """
         with self._reading() as connection:
             columns = (runs.c.id, runs.c.name, runs.c.created_utc, runs.c.imported_utc)
             known = connection.execute(select(*columns).order_by(*_NEWEST_FIRST)).all()
             if not known:
                 raise UserError(
-                    f"{self.path}: holds no runs yet", hint="make one with `millrace run FILE`"
+                    f"{self.path}: has no runs yet", hint="measure one with `millrace run FILE`"
                 )
             local = [row for row in known if row.imported_utc is None]
             exact = [row for row in known if row.id == wanted]
@@ -126,7 +126,7 @@ class Store:
             return found
 
     def tested_run(self, ablation: RunRecord) -> RunRecord | None:
-        """Return the run that an ablation tested; for a local ablation, only a local run."""
+        """Return the run that an ablation tested, or None; a local ablation needs a local run."""
         tested = ablation.spec.tested
         if tested is None:
             return None
@@ -136,7 +136,7 @@ class Store:
     def runs_of(
         self, digest: str, host_id: str, seed: int | None, *, imported: bool = False
     ) -> list[RunRecord]:
-        """Return an experiment's runs on this host (or ``imported`` ones), the newest first."""
+        """Return an experiment's local (or ``imported``) runs on a host, the newest first."""
         return self._runs_where(
             runs.c.digest == digest,
             runs.c.host_id == host_id,
@@ -145,25 +145,25 @@ class Store:
         )
 
     def imported(self, run_ids: Collection[str]) -> frozenset[str]:
-        """Return those of the runs that came from a file: others wrote their experiments."""
+        """Return the ids, of ``run_ids``, of imported runs."""
         query = select(runs.c.id).where(~_IS_LOCAL)
         with self._reading() as connection:
             return frozenset(connection.scalars(query)) & frozenset(run_ids)
 
     def finished_trials(self, trial_ids: Collection[str]) -> frozenset[str]:
-        """Return those of the trials that have finished here, not on another host."""
+        """Return the ids, of ``trial_ids``, of finished trials of local runs."""
         wanted = trials.c.id.in_(trial_ids)
         query = select(trials.c.id).join(runs).where(wanted, _IS_LOCAL, _has_attempt("finished"))
         with self._reading() as connection:
             return frozenset(connection.scalars(query))
 
     def runs_of_workload(self, name: str, host_id: str) -> list[RunRecord]:
-        """Return the runs of a workload that were measured on this host, the newest first."""
+        """Return the local runs of a workload on a host, the newest first."""
         is_of_workload = runs.c.spec["workload", "name"].as_string() == name
         return self._runs_where(is_of_workload, runs.c.host_id == host_id, _IS_LOCAL)
 
     def ablations_of(self, run_id: str) -> list[RunRecord]:
-        """Return a run's ablations, the newest first; for a run measured here, only those here."""
+        """Return a run's ablations, the newest first; for a local run, only local ablations."""
         tested = runs.c.spec["tested", "run"].as_string()
         return self._runs_where(tested == run_id, _is_trusted_for(run_id))
 
@@ -178,7 +178,7 @@ class Store:
             return rows.run_records(connection, sa.and_(sa.true(), *conditions), *_NEWEST_FIRST)
 
     def list_runs(self) -> list[RunSummary]:
-        """Return every run in one line, the newest first."""
+        """Return a summary of every run, the newest first."""
 
         def count(*conditions: Any) -> Any:
             counted = select(func.count()).select_from(trials)
@@ -199,10 +199,10 @@ class Store:
     def load_run(
         self, run_id: str, *, observations_too: bool = False, from_block: int = 0
     ) -> StoredRun:
-        """Return the run with exactly this id, or its part ``from_block``; UserError for none.
+        """Return the run with exactly this id, with its trials from ``from_block`` on.
 
-        Observations are a hundred times as large as everything else. Raises HostError when a file
-        that it reads is missing or was changed.
+        ``observations_too`` reads a hundred times as much data. Raise UserError for an unknown id,
+        and HostError if a file of the run is missing or was changed.
         """
         with self._reading() as connection:
             self._require(connection, [run_id])
@@ -210,7 +210,7 @@ class Store:
         return attempt_files.read_back(stored, self.artefacts, observations_too=observations_too)
 
     def readable_runs(self, runs: Iterable[RunRecord]) -> Iterator[StoredRun]:
-        """Yield the stored runs of these but those that cannot be read, such as damaged ones."""
+        """Yield these runs with their results; skip runs that cannot be read (damaged, say)."""
         for run in runs:
             try:
                 stored = self.load_run(run.id)
@@ -218,7 +218,7 @@ class Store:
                 continue
             yield stored
 
-    # The ledger.
+    # Runs, trials and attempts.
 
     def begin_run(
         self,
@@ -228,11 +228,11 @@ class Store:
         *,
         extension: Extension | None = None,
     ) -> None:
-        """Record a run with its trials before the first one starts.
+        """Insert a run with its treatments and trials, before the first trial starts.
 
-        An existing run only gets new trials (and treatments), and if ``blocks`` grows, the
-        ``extension`` of its ``spec``. Trial ids are unique in the whole store, so they contain the
-        run's.
+        For an existing run, insert only new treatments and trials; if its number of blocks grows,
+        also add ``extension`` to its ``spec``. Trial ids must be unique in the store, so they
+        contain the run's id. Raise UserError for an imported run.
         """
         with self._writing() as connection:
             known = connection.execute(select(runs).where(runs.c.id == run.id)).first()
@@ -241,12 +241,13 @@ class Store:
                 digests.sign_run(connection, run.id)
             elif known.imported_utc is not None:
                 raise UserError(
-                    f"{self.path}: run {run.id} was imported, and gets no trials of this host",
-                    hint="remove it, or use another store (--store PATH), and run it again",
+                    f"{self.path}: imported run {run.id} cannot get new trials",
+                    hint="remove the run, or choose another store with --store PATH; then repeat "
+                    "the command",
                 )
             elif known.digest != run.digest:
                 found = f"{known.digest}, {run.digest}"
-                raise ValueError(f"run {run.id} measures something else: {found}")
+                raise ValueError(f"run {run.id} measures another experiment: digests {found}")
             elif known.blocks < run.blocks:
                 grown = update(runs).where(runs.c.id == run.id).values(blocks=run.blocks)
                 if extension is not None:
@@ -259,7 +260,7 @@ class Store:
             rows.insert_plan(connection, run.id, treatments, trials)
 
     def delete_unstarted_blocks(self, run_id: str) -> None:
-        """Remove blocks without a started trial, to be decided again; ``blocks`` shrinks."""
+        """Delete the blocks without a started trial, and reduce the run's ``blocks``."""
         with self._writing() as connection:
             columns = (trials.c.id, trials.c.purpose, trials.c.block, attempts.c.id)
             query = select(*columns).select_from(trials.outerjoin(attempts))
@@ -287,11 +288,11 @@ class Store:
         is_alive: IsAlive,
         retry_failed: bool = False,
     ) -> int | None:
-        """Start an attempt of a trial for ``owner`` and return its id.
+        """Start an attempt of a trial for ``owner``; return the attempt's id.
 
-        Return None where the trial is finished, a living owner runs it, or it failed (and is not
-        retried). A dead owner's attempt is ended as interrupted. Raises LookupError for an unknown
-        trial.
+        Return None if the trial is finished, a living process runs it, or it failed and
+        ``retry_failed`` is False. End an open attempt of a dead process as interrupted. Raise
+        LookupError for an unknown trial.
         """
         with self._writing() as connection:
             trial = select(trials.c.id).where(trials.c.id == trial_id)
@@ -305,7 +306,9 @@ class Store:
             for row in (each for each in earlier if each.outcome is None):
                 if is_alive(rows.owner_record(row)):
                     return None
-                died = AttemptResult("interrupted", reason="its process ended before the trial did")
+                died = AttemptResult(
+                    "interrupted", reason="the millrace process ended before the trial"
+                )
                 rows.end_attempt(connection, row.id, died, now_utc)
                 digests.sign_attempt(connection, row.id)
             number = max((row.number for row in earlier), default=0) + 1
@@ -318,16 +321,16 @@ class Store:
         self.finish_attempts([(attempt_id, result)], now_utc)
 
     def finish_attempts(self, ended: Sequence[tuple[int, AttemptResult]], now_utc: str) -> None:
-        """End attempts, by id, with all their results, in one transaction after their files.
+        """End attempts, by id, with all their results: write files, then rows in one transaction.
 
-        Raises HostError when the disk is full (the attempts are then still open), or when another
-        process has ended one of them in the meantime.
+        Raise HostError if the disk is full (the attempts then stay open), or if another process
+        ended one of the attempts or removed its run meanwhile. Raise ValueError for a measurement
+        that is not finite.
         """
         for _, result in ended:
             for measurement in result.measurements:
                 if not math.isfinite(measurement.value):
-                    said = f"{measurement.name} is {measurement.value}"
-                    raise ValueError(f"{said}, not a measurement")
+                    raise ValueError(f"{measurement.name} is {measurement.value}, not a number")
         artefacts = [self._keep_all(result) for _, result in ended]
         with self._writing() as connection:
             for (attempt_id, result), kept in zip(ended, artefacts, strict=True):
@@ -346,14 +349,14 @@ class Store:
         ).all()
         if not outcome or outcome[0][0] is not None:
             raise HostError(
-                f"{self.path}: the result of attempt {attempt_id} was not kept: "
+                f"{self.path}: the result of attempt {attempt_id} was not stored: "
                 f"{'another process ended it' if outcome else 'its run was removed'} meanwhile",
-                hint="let one millrace at a time work on a run",
+                hint="use only one millrace process per run at a time",
             )
         rows.end_attempt(connection, attempt_id, result, now_utc)
         rows.insert_results(connection, attempt_id, result, artefacts)
         digests.sign_attempt(connection, attempt_id)
-        # Write again, now that no removal can interfere: one may have discarded an equal file.
+        # Write the files again: before this transaction, a removal may have deleted equal files.
         self._keep_all(result)
 
     def _keep_all(self, result: AttemptResult) -> tuple[records.ArtefactRecord, ...]:
@@ -366,9 +369,9 @@ class Store:
     # Removing, exporting and importing runs.
 
     def remove_runs(self, run_ids: Collection[str], *, is_alive: IsAlive) -> None:
-        """Remove runs with results, reports, and files of no other run, but not their histories.
+        """Remove runs with their results, reports and unshared files; their histories stay.
 
-        Raises UserError, and removes nothing, when one is unknown or is being measured now.
+        Raise UserError, and remove nothing, if a run is unknown or is being measured now.
         """
         with self._writing() as connection:
             names = self._removable(connection, run_ids, is_alive)
@@ -379,15 +382,15 @@ class Store:
                 (schema.variable_sets, used.variables_sha256),
             ):
                 connection.execute(delete(shared).where(~exists().where(key == shared.c.sha256)))
-        # Files go only after the rows are gone durably, and while nothing else can refer to them.
+        # Delete files only after the rows are deleted durably, and under the write lock.
         with self._writing() as connection:
             self.artefacts.discard(names - importing.referred(connection, names))
         self._remove_files(run_ids)
 
     def free_space(self, run_ids: Collection[str], *, is_alive: IsAlive) -> None:
-        """Remove the files of runs that are about to be removed, where the disk is full.
+        """Remove the files of runs, but not their rows: on a full disk, before ``remove_runs``.
 
-        Their rows, which take space while they are removed, stay. Raises like ``remove_runs``.
+        Deleting rows needs free space in the write-ahead log. Raise as ``remove_runs`` does.
         """
         with self._reading() as connection:
             names = self._removable(connection, run_ids, is_alive)
@@ -401,7 +404,7 @@ class Store:
     def _removable(
         self, connection: Connection, run_ids: Collection[str], is_alive: IsAlive
     ) -> set[str]:
-        """Return the names of the files that runs refer to; UserError where one is measured now."""
+        """Return the names of the runs' files; raise UserError if a run is being measured now."""
         self._require(connection, run_ids)
         mine = trials.c.run_id.in_(run_ids)
         for row in connection.execute(
@@ -412,7 +415,7 @@ class Store:
             if is_alive(rows.owner_record(row)):
                 raise UserError(
                     f"run {row.run_id} is being measured by process {row.owner_pid}",
-                    hint="stop it first (Ctrl-C), or wait for its end",
+                    hint="stop that process (Ctrl-C), or wait for its end",
                 )
         query = select(kept.c.sha256).select_from(kept.join(attempts).join(trials)).where(mine)
         return set(connection.scalars(query.distinct()))
@@ -427,13 +430,13 @@ class Store:
                     raise write_problem(file, error) from error
 
     def export_runs(self, run_ids: Sequence[str], path: Path, *, replace: bool = False) -> None:
-        """Write runs, files and histories into one archive; see ``archive.write``."""
+        """Write runs with their files and histories to an archive; see ``archive.write``."""
         runs = [self.load_run(run_id) for run_id in run_ids]
         history = self.histories.of_runs(run_ids)
         archive.write(path, runs, self.artefacts, history, replace=replace)
 
     def import_file(self, path: Path) -> importing.Imported:
-        """Add an archive's new runs and points, all or none; UserError for a wrong file."""
+        """Add an archive's new runs and points, all or none; UserError for an invalid archive."""
         return importing.import_file(path, self.artefacts, self._writing)
 
     def _require(self, connection: Connection, run_ids: Collection[str]) -> None:
@@ -441,7 +444,8 @@ class Store:
         for run_id in run_ids:
             if run_id not in known:
                 raise UserError(
-                    f"{self.path}: holds no run {run_id}", hint="see `millrace results list`"
+                    f"{self.path}: has no run {run_id}",
+                    hint="`millrace results list` shows all runs",
                 )
 
     @contextmanager
@@ -456,7 +460,7 @@ class Store:
 
 
 def _is_trusted_for(run_id: str) -> ColumnElement[bool]:
-    """Return the condition of runs that are evidence for this one: if it is of here, only such."""
+    """Return the condition for runs that may be evidence: local ones, if this run is local."""
     of_run = runs.alias()
     is_imported = exists().where(of_run.c.id == run_id, of_run.c.imported_utc.is_not(None))
     return sa.or_(_IS_LOCAL, is_imported)
@@ -474,29 +478,29 @@ def _no_single_run(
         message = f"{path}: {len(matching)} runs have an id that starts with {wanted!r}:\n{lines}"
         return UserError(message, hint="give more characters of the id, or `latest`")
     message = f"{path}: no run has an id that starts with {wanted!r}; the newest are:\n{lines}"
-    return UserError(message, hint="see `millrace results list`")
+    return UserError(message, hint="`millrace results list` shows all runs")
 
 
 def _no_local_run(path: Path, known: Sequence[Any]) -> UserError:
     return UserError(
-        f"{path}: holds no run that was measured here, only imported ones, and `{_NEWEST}` is "
-        f"never one of these; the newest are:\n{_lines(known)}",
-        hint="name one by its id",
+        f"{path}: has only imported runs, and `{_NEWEST}` is the newest run that was measured "
+        f"here; the newest imported runs are:\n{_lines(known)}",
+        hint="give the id of a run",
     )
 
 
 def _require_named(path: Path, wanted: str, found: Any, local: Sequence[Any]) -> None:
-    """Raise UserError where a name is not clearly that of the imported run that it stands for."""
+    """Raise UserError unless ``wanted`` clearly means the imported run that it matched."""
     if wanted != found.id:
         raise UserError(
-            f"{path}: {wanted!r} stands for run {found.id}, which was imported: nothing in it was "
-            "measured here",
-            hint=f"name it by its whole id, {found.id}, if you trust whoever made the file",
+            f"{path}: {wanted!r} matches only run {found.id}, which was imported and not measured "
+            "here",
+            hint=f"give the whole id, {found.id}, if you trust the author of the file",
         )
     if local:
         raise UserError(
-            f"{path}: {wanted!r} is the id of an imported run, and the beginning of the ids of "
-            f"runs measured here:\n{_lines(local)}",
+            f"{path}: {wanted!r} is the id of an imported run, and also the beginning of the ids "
+            f"of runs measured here:\n{_lines(local)}",
             hint="give more characters of the id",
         )
 

@@ -199,10 +199,10 @@ def test_pages_need_a_file_system_with_holes(
     requirements.refuse_without_holes(pages, tmp_path)
 
     def no_holes(_directory: Path) -> None:
-        raise Unavailable("its file system punches no holes")
+        raise Unavailable("the file system cannot punch holes")
 
     monkeypatch.setattr(requirements, "require_holes", no_holes)
-    with pytest.raises(PermanentHostError, match="punches no holes; compression 'page-zlib'"):
+    with pytest.raises(PermanentHostError, match="cannot punch holes; compression 'page-zlib'"):
         requirements.refuse_without_holes(pages, tmp_path)
     requirements.refuse_without_holes(
         [prepared(TableFormat("InnoDB", "row", ""), tmp_path)], tmp_path

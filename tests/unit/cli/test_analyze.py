@@ -117,10 +117,7 @@ def test_missing_data_is_described_in_words(file: Path) -> None:
     path = write_pairs(file, old=noise(1, 8, sd=0.05), new=noise(4, 8, 0.95, sd=0.05))
     out, _ = call("paired", path)
     words = " ".join(out.split())
-    assert (
-        "base old; higher is better (assumed: the file does not say; --direction does), margin 2 %"
-        in words
-    )
+    assert "base old; higher is better (assumed: --direction sets it), margin 2 %" in words
     assert "? inconclusive" in words
     assert "these blocks can show a difference of " in words
     assert "more blocks would decide" in words
@@ -211,7 +208,7 @@ HEAD = "block,treatment,value\n"
     [
         ("", "pairs.csv is empty"),
         (HEAD, "pairs.csv has no rows"),
-        (HEAD + "1,a,1\n2,a,2\n", "has a single treatment, a"),
+        (HEAD + "1,a,1\n2,a,2\n", "has only one treatment, a"),
         ("block,value\n1,1\n", "line 1, first line: has no column treatment; it has block, value"),
         ("block,treatmnt,value\n1,a,1\n", "has no column treatment; it has block, treatmnt, value"),
         ("block;treatment;value\n1;a;1\n", "columns must be separated by commas"),
@@ -229,10 +226,10 @@ HEAD = "block,treatment,value\n"
         (HEAD + "1,,1\n", "line 2, column treatment: is empty"),
         (HEAD + "1,a\n", "line 2, row: has 2 cells; expected 3, as in the first line"),
         (HEAD + "1,a,1,5\n", "line 2, row: has 4 cells"),
-        (HEAD + "1,a,1\n1,b,1\n1,a,2\n", "line 4, row: block 1 had a value of a in line 2 already"),
-        (HEAD + '1,"a,1\n', "row: is no CSV"),
-        (HEAD + '1,"a"b,1\n', "line 2, row: is no CSV"),
-        (HEAD + f"1,{'a' * 200_000},1\n", "is no CSV: field larger than field limit"),
+        (HEAD + "1,a,1\n1,b,1\n1,a,2\n", "line 4, row: block 1 already has a value of a in line 2"),
+        (HEAD + '1,"a,1\n', "row: is not CSV"),
+        (HEAD + '1,"a"b,1\n', "line 2, row: is not CSV"),
+        (HEAD + f"1,{'a' * 200_000},1\n", "is not CSV: field larger than field limit"),
         (HEAD + "1,a,x\n2,a,x\n3,a,x\n1,b,0\n", "4 mistakes"),
         (
             "block,treatment,value,direction\n1,a,1,up\n",
@@ -251,7 +248,7 @@ def test_bad_files_are_refused_with_line_and_column(file: Path, text: str, said:
 
 
 def test_places_that_are_no_files(tmp_path: Path, file: Path) -> None:
-    assert "no file" in call("paired", str(tmp_path / "none.csv"), status=2)[1]
+    assert "no such file" in call("paired", str(tmp_path / "none.csv"), status=2)[1]
     assert "is a directory" in call("paired", str(tmp_path), status=2)[1]
     file.write_bytes(b"block,treatment,value\n1,\xff,2\n")
     assert "is not UTF-8 text (byte 24)" in call("paired", file, status=2)[1]
@@ -419,7 +416,7 @@ def test_unusable_file_is_refused_with_a_reason(tmp_path: Path, program: str) ->
     path = tmp_path / "old-1.txt"
     path.write_text("hello", encoding="utf-8")
     assert "old-1.txt" in call("import", program, path, status=2)[1]
-    assert "no file" in call("import", program, str(tmp_path / "a-1"), status=2)[1]
+    assert "no such file" in call("import", program, str(tmp_path / "a-1"), status=2)[1]
     assert "Missing argument" in call("import", program, status=2)[1]
 
 

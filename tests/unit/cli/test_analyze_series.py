@@ -239,7 +239,7 @@ def test_labels_that_are_not_dates_keep_the_order_of_the_file(file: Path) -> Non
     ("times", "said"),
     [
         (["2026-01-02", "soon", "2026-01-01"], "line 3, column time: 'soon' is not a time"),
-        (["01/02/2026", "02/01/2026"], "may have the day first or the month first"),
+        (["01/02/2026", "02/01/2026"], "is ambiguous (day or month first)"),
     ],
 )
 def test_times_that_are_not_clear_are_refused(file: Path, times: list[str], said: str) -> None:

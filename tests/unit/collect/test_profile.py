@@ -71,7 +71,7 @@ def test_refusal_has_reason_and_hint() -> None:
     gone = perf.refused("Couldn't create thread/CPU maps: No such process\n")
     assert gone.message == "perf cannot record: Couldn't create thread/CPU maps: No such process"
     assert gone.hint is None
-    assert perf.refused("").message == "perf cannot record: it ended without a word"
+    assert perf.refused("").message == "perf cannot record: it ended without a message"
     assert perf.setting("no_such_setting") == "unknown"
 
 

@@ -32,7 +32,7 @@ def test_a_file_system_without_holes_is_unavailable(
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
 
     monkeypatch.setattr(holes, "punch_hole", refuse)
-    with pytest.raises(Unavailable, match="punches no holes: Operation not supported"):
+    with pytest.raises(Unavailable, match="cannot punch holes: Operation not supported"):
         holes.require_holes(tmp_path)
     monkeypatch.setattr(holes, "punch_hole", lambda *_arguments: None)
     with pytest.raises(Unavailable, match="does not free the blocks"):

@@ -34,7 +34,7 @@ def test_the_valgrind_on_path_is_found(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("names", "says", "said"),
     [
-        ((), "", "valgrind, which counts instructions, is not installed"),
+        ((), "", "valgrind is not installed, but counting instructions needs it"),
         (("valgrind",), "valgrind-3.19.0", "is not installed"),
         (("valgrind", "vgdb"), "something", "valgrind does not run here"),
         (("valgrind", "vgdb"), "", "valgrind does not run here"),

@@ -109,7 +109,7 @@ def test_files_of_hyperfine_are_read_from_pipes_and_refused_if_equal(second: flo
     paths = [Path(f"/dev/fd/{end}") for end in ends]
     try:
         if second == 1.0:
-            with pytest.raises(UserError, match="equal contents"):
+            with pytest.raises(UserError, match="identical contents"):
                 hyperfine.read(paths)
         else:
             assert [each.value for each in hyperfine.read(paths).values] == [1.0, 1.5]
@@ -129,5 +129,5 @@ def test_scans_of_one_name_are_distinguished_by_parameters(tmp_path: Path) -> No
 def test_one_file_of_hyperfine_given_twice_is_refused(tmp_path: Path) -> None:
     results = ({"command": "old", "mean": 1.0}, {"command": "new", "mean": 2.0})
     files = [exported(tmp_path / f"{block}.json", *results) for block in range(2)]
-    with pytest.raises(UserError, match="equal contents"):
+    with pytest.raises(UserError, match="identical contents"):
         hyperfine.read(files)

@@ -44,7 +44,7 @@ class _Unreadable(io.BytesIO):
 @pytest.mark.parametrize(
     ("read", "given", "said"),
     [
-        (paired.read, io.BytesIO(b"block,treatment,value\n1,a,2\n"), "has a single treatment, a,"),
+        (paired.read, io.BytesIO(b"block,treatment,value\n1,a,2\n"), "has only one treatment, a,"),
         (paired.read, _Unreadable(), "cannot be read: Input/output error"),
         (lambda path: hyperfine.read([path]), io.BytesIO(b"{"), "is not JSON"),
         (lambda path: hyperfine.read([path]), io.BytesIO(b"{}"), "has no results of hyperfine"),

@@ -127,7 +127,7 @@ def test_one_comparison_is_its_own_effect() -> None:
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
-        ([], "no comparison"),
+        ([], "at least one comparison"),
         ([Cell(("a",), 0.0, 0.1, 5)], "1 levels for 2 factors"),
         ([Cell(("a", "b"), 0.0, 0.1, 1)], "one block"),
         ([Cell(("a", "b"), 0.0, 0.0, 3)], "positive"),

@@ -55,7 +55,7 @@ def test_no_spread_wants_the_fewest_blocks() -> None:
 
 
 def test_inputs_without_an_answer_are_refused() -> None:
-    with pytest.raises(ValueError, match="one block"):
+    with pytest.raises(ValueError, match="at least two blocks"):
         minimum_detectable_ratio(0.01, 1)
     with pytest.raises(ValueError, match="margin"):
         blocks_wanted(0.01, 0.0)

@@ -209,7 +209,7 @@ def test_it_does_not_matter_which_side_is_the_base(one: Side, other: Side, looks
     ("base", "candidate"), [([], []), ([(0, 1)], []), ([(2, 1)], [(0, 1)]), ([(-1, 1)], [(0, 1)])]
 )
 def test_counts_that_cannot_be_are_refused(base: Side, candidate: Side) -> None:
-    with pytest.raises(ValueError, match=r"blocks of the base|between 0 and the tries"):
+    with pytest.raises(ValueError, match=r"blocks of the base|between 0 and the number of tries"):
         compare_rates(base, candidate, tolerance=TOLERANCE)
 
 

@@ -42,5 +42,5 @@ def test_one_value_has_a_level_but_no_spread() -> None:
 
 
 def test_nothing_has_no_level() -> None:
-    with pytest.raises(ValueError, match="no pair"):
+    with pytest.raises(ValueError, match="at least one pair"):
         summarise([])

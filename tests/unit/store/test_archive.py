@@ -113,17 +113,26 @@ def drop_artefact(content: Members) -> None:
 
 
 DAMAGE: dict[str, tuple[Callable[[Members], Any], str]] = {
-    "no manifest": (lambda c: c.pop("manifest.json"), "holds no manifest.json"),
+    "no manifest": (lambda c: c.pop("manifest.json"), "has no manifest.json"),
     "manifest is no JSON": (lambda c: c.update({"manifest.json": b"{"}), "is not JSON"),
     "another format": (manifest_edit(lambda m: m.update(format="x")), "is not a results file"),
-    "other version": (manifest_edit(lambda m: m.update(version=2)), "of version 2; this millrace"),
-    "no version": (manifest_edit(lambda m: m.pop("version")), "of version None"),
+    "other version": (
+        manifest_edit(lambda m: m.update(version=2)),
+        "format version 2; this millrace",
+    ),
+    "no version": (manifest_edit(lambda m: m.pop("version")), "format version None"),
     "wrong manifest": (manifest_edit(lambda m: m["runs"][0].pop("file")), "runs.0.file"),
-    "run missing": (lambda c: c.pop("runs/0001.json"), "other files than its manifest.json names"),
-    "file missing": (lambda c: c.pop(artefact_name(c)), "other files than its manifest.json names"),
+    "run missing": (
+        lambda c: c.pop("runs/0001.json"),
+        "files differ from those listed in its manifest.json",
+    ),
+    "file missing": (
+        lambda c: c.pop(artefact_name(c)),
+        "files differ from those listed in its manifest.json",
+    ),
     "one too many": (
         lambda c: c.update({"../../evil": b"x"}),
-        "other files than its manifest.json names: ../../evil",
+        "files differ from those listed in its manifest.json: ../../evil",
     ),
     "run changed": (
         lambda c: c.update({"runs/0001.json": c["runs/0001.json"] + b" "}),
@@ -131,13 +140,13 @@ DAMAGE: dict[str, tuple[Callable[[Members], Any], str]] = {
     ),
     "file changed": (
         lambda c: c.update({artefact_name(c): b"\0" * len(c[artefact_name(c)])}),
-        "was changed: its name is not its SHA-256",
+        "was changed: its SHA-256 differs from its name",
     ),
     "file too long": (
         lambda c: c.update({artefact_name(c): b"\0" * 10_000_000}),
         "is larger than it should be",
     ),
-    "file not listed": (drop_artefact, "lacks the file"),
+    "file not listed": (drop_artefact, "refers to file .*, which is missing"),
     "wrong type": (put("run.blocks", "many"), "run.blocks"),
     "unknown outcome": (put("attempts.0.outcome", "maybe"), "attempts.0.outcome"),
     "traversal": (put("run.id", "../../evil"), "unusable id '../../evil'"),
@@ -152,7 +161,7 @@ DAMAGE: dict[str, tuple[Callable[[Members], Any], str]] = {
     "whichever is the newest": (put("run.id", "latest"), "unusable id 'latest'"),
     "another than the manifest says": (
         manifest_edit(lambda m: m["runs"][0].update(id="three")),
-        "holds another run than its manifest.json says",
+        "not .* of manifest.json",
     ),
     "a rate in words": (
         put("treatments.0.levels", {"server": "a", "clients": 1, "rate": "fast"}),
@@ -162,16 +171,19 @@ DAMAGE: dict[str, tuple[Callable[[Members], Any], str]] = {
         put("treatments.0.levels", {"server": "a", "clients": 1, "rate": -1}),
         "rate is -1",
     ),
-    "same run twice": (put("run.id", "two"), "run two is there 2 times"),
+    "same run twice": (put("run.id", "two"), "run two occurs 2 times"),
     "trial of no treatment": (put("trials.0.treatment_id", "none"), "unknown treatment none"),
     "attempt of no trial": (put("attempts.0.trial_id", "none"), "unknown trial none"),
-    "trial twice": (run_edit(lambda r: twice(r, "trials")), "trial .* is there 2 times"),
-    "attempt twice": (run_edit(lambda r: twice(r, "attempts")), "attempt .* is there 2 times"),
+    "trial twice": (run_edit(lambda r: twice(r, "trials")), "trial .* occurs 2 times"),
+    "attempt twice": (run_edit(lambda r: twice(r, "attempts")), "attempt .* occurs 2 times"),
     "finished twice": (
         run_edit(lambda r: r["attempts"].append(r["attempts"][0] | {"number": 2})),
-        "finished attempt of trial .* is there 2 times",
+        "finished attempt of trial .* occurs 2 times",
     ),
-    "other histograms": (put("attempts.0.artefacts.0.kind", "histograms"), "holds no histograms"),
+    "other histograms": (
+        put("attempts.0.artefacts.0.kind", "histograms"),
+        "not a valid histograms file",
+    ),
     "deeply nested": (put("run.host.facts.x", nested(70)), "nested more than 64 levels"),
     "nested as deeply as nobody reads": (
         lambda c: raw_run(c, b'"seed":7', b'"x":' + b"[" * 50_000 + b"]" * 50_000 + b',"seed":7'),
@@ -198,11 +210,11 @@ DAMAGE: dict[str, tuple[Callable[[Members], Any], str]] = {
     ),
     "packed to a thousandth": (
         lambda c: c.update({artefact_name(c): bytes(300 << 20)}),
-        "more than 200 times its own size",
+        "more than 200 times its packed size",
     ),
     "measured twice": (
         run_edit(lambda r: twice(r["attempts"][0], "measurements")),
-        "measurement .* is there 2 times",
+        "measurement .* occurs 2 times",
     ),
 }
 
@@ -231,7 +243,7 @@ def refused_unchanged(file: Path, tmp_path: Path, message: str) -> None:
 def test_a_file_that_was_cut_short_is_refused(kept: float, exported: Path, tmp_path: Path) -> None:
     content = exported.read_bytes()
     exported.write_bytes(content[: int(kept if kept >= 1 else kept * len(content))])
-    refused_unchanged(exported, tmp_path, "cut short")
+    refused_unchanged(exported, tmp_path, "truncated")
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -270,7 +282,7 @@ def with_end(path: Path, signature: bytes, directory_bytes: int) -> Path:
 
 def test_a_record_that_readers_pass_over_hides_no_large_directory(tmp_path: Path) -> None:
     path = with_end(tmp_path / "runs.zip", b"XXXX", 1 << 30)
-    with pytest.raises(UserError, match="holds more than"), module.opened(path):
+    with pytest.raises(UserError, match="contains more than"), module.opened(path):
         pass
 
 
@@ -314,13 +326,16 @@ def edited(path: Path, edit: Callable[[Any], object], *, keep_hash: bool = False
 @pytest.mark.parametrize(
     ("edit", "said"),
     [
-        (lambda raw: raw["points"][0][1].update(run_id="x"), "of an unknown series, state or run"),
-        (lambda raw: raw["points"].append(raw["points"][0]), "is there 2 times"),
-        (lambda raw: raw["points"][0][1].update(ratio=-1), "a ratio is not above 0"),
-        (lambda raw: raw["series"].clear(), "of an unknown series, state or run"),
-        (lambda raw: raw["changes"][0].update(label="x"), "of an unknown point"),
+        (
+            lambda raw: raw["points"][0][1].update(run_id="x"),
+            "refers to an unknown series, state or run",
+        ),
+        (lambda raw: raw["points"].append(raw["points"][0]), "occurs 2 times"),
+        (lambda raw: raw["points"][0][1].update(ratio=-1), "a ratio is not from"),
+        (lambda raw: raw["series"].clear(), "refers to an unknown series, state or run"),
+        (lambda raw: raw["changes"][0].update(label="x"), "refers to an unknown point"),
         (lambda raw: raw["changes"][0].update(state="rumour"), "changes.0.state"),
-        (lambda raw: raw["changes"][0].update(id="a; sh b"), "cannot be the id of a change"),
+        (lambda raw: raw["changes"][0].update(id="a; sh b"), "not a valid id of a change"),
     ],
 )
 def test_histories_that_contradict_themselves_are_refused(

@@ -60,7 +60,7 @@ def test_histograms_are_kept_as_a_file_and_read_back(store: Store) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda path: path.unlink(), "cannot be read"),
+        (lambda path: path.unlink(), "cannot read"),
         (lambda path: path.write_bytes(b"[]"), "was changed"),
     ],
 )
@@ -91,7 +91,7 @@ def test_invalid_file_is_reported(store: Store, kind: str, content: bytes) -> No
     execute_attempt(store, what.trials[0].id, other)
     if kind == "observations":
         store.load_run(what.run.id)
-    with pytest.raises(DamagedResult, match=f"holds no {kind}"):
+    with pytest.raises(DamagedResult, match=f"not a valid {kind} file"):
         store.load_run(what.run.id, observations_too=kind == "observations")
 
 

@@ -70,7 +70,7 @@ def test_a_trial_of_another_run_under_the_same_id_is_refused(
 def test_an_export_that_cannot_be_written_leaves_nothing(exported: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with Store.open(tmp_path / "source.sqlite", read_only=True) as store:
-        with pytest.raises(UserError, match="holds no run three"):
+        with pytest.raises(UserError, match="has no run three"):
             store.export_runs(["one", "three"], tmp_path / "more.zip")
         with pytest.raises(Exception, match="cannot write the results file"):
             store.export_runs(["one"], tmp_path / "file" / "more.zip")

@@ -95,7 +95,7 @@ def test_a_store_with_a_file_of_another_user_is_refused(
     file = path.with_name(path.name + ending)
     file.touch()
     os.chown(file, 60_950, 60_950)
-    with pytest.raises(UserError, match=f"{file}: belongs to the user with the number 60950"):
+    with pytest.raises(UserError, match=f"{file}: belongs to uid 60950"):
         Store.open(path, read_only=read_only)
 
 

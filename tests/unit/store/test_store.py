@@ -224,12 +224,12 @@ def test_beginning_again_adds_blocks_and_changes_nothing_else(store: Store) -> N
     assert (stored.run.blocks, stored.run.title) == (3, "A study")
     assert [trial.id for trial in stored.trials] == [t.id for t in begun(blocks=3).trials]
     assert len(stored.attempts) == 1
-    with pytest.raises(ValueError, match="measures something else"):
+    with pytest.raises(ValueError, match="measures another experiment"):
         begin(store, digest="another")
 
 
 def test_runs_are_found_by_prefix_and_latest(store: Store) -> None:
-    with pytest.raises(UserError, match="holds no runs yet"):
+    with pytest.raises(UserError, match="has no runs yet"):
         store.find_run("latest")
     begin(store, "study-1", created_utc="2026-05-02T00:00:00Z")
     begin(store, "study-12", created_utc="2026-05-01T00:00:00Z")
@@ -327,7 +327,7 @@ def test_removing_a_run_takes_its_files_but_none_of_another_run(store: Store) ->
         store.report_path(run_id).write_text("<html>")
     before = store.load_run("kept")
 
-    with pytest.raises(UserError, match="holds no run nonsense"):
+    with pytest.raises(UserError, match="has no run nonsense"):
         store.remove_runs(["gone", "nonsense"], is_alive=dead)
     store.remove_runs(["gone"], is_alive=dead)
 
