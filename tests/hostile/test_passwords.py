@@ -175,7 +175,7 @@ def test_login_error_names_the_missing_package(monkeypatch: pytest.MonkeyPatch) 
     ("asked", "said"),
     [
         ("?tls=on", "its tls 'on' is not a mode; expected one of disabled, required, verify-ca"),
-        ("?tls=required&ca=/ca.pem", "its ca '/ca.pem' verifies nothing with mode required"),
+        ("?tls=required&ca=/ca.pem", "its ca '/ca.pem' has no effect with mode required"),
         ("?tls=verify-ca", "its ca is missing; expected a path, which verify-ca needs"),
         ("?tls=verify-ca&ca=ca.pem", "its ca 'ca.pem' is not an absolute path"),
         ("?allow-unverified=true", "neither yes nor no"),

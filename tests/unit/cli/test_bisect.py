@@ -319,7 +319,7 @@ def test_options_are_levels(option: str, level: Level) -> None:
 def test_a_list_that_is_neither_a_file_nor_a_server_is_refused(named: str, store: Path) -> None:
     result = search(store, among=named)
     assert result.exit_code == 2
-    assert f"{named!r} is neither a file nor a server" in result.output
+    assert f"{named!r} is neither a file nor a known server" in result.output
     assert "`millrace servers list` shows all servers" in result.output
 
 

@@ -165,8 +165,8 @@ def test_label_of_another_run_is_refused(call: Call, path: Path) -> None:
     keep(run_of("run-b", seed=5), path)
     call("record", "run-a")
     _, err = call("record", "run-b", status=2)
-    assert f"nothing was recorded of run run-b: {CANDIDATE} has points already" in err
-    assert "3 of run run-a" in err
+    assert f"run run-b was not recorded: version {CANDIDATE} already has" in err
+    assert "3 points from run run-a" in err
     assert "history forget run-a" in err
     call("record", "run-b", "--label", "later")
 

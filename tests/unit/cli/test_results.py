@@ -199,7 +199,7 @@ def test_remove_prompts_and_removes(store: Path, monkeypatch: pytest.MonkeyPatch
     assert not report.exists()
     out, err = results("list", store=store)
     assert out == ""
-    assert "holds no runs yet" in err
+    assert "no runs yet" in err
 
 
 def test_remove_leaves_a_run_that_is_being_measured(store: Path) -> None:
