@@ -433,7 +433,7 @@ def test_it_does_not_write_where_nothing_can_be(tmp_path: Path) -> None:
     mine = tmp_path / "mine.csv"
     mine.write_text("block,treatment,value\n1,old,2.5\n", encoding="utf-8")
     _, err = call("import", "sysbench", str(log), "-o", str(mine), status=2)
-    assert "name another file with -o" in " ".join(err.split())
+    assert "choose another file with -o" in " ".join(err.split())
     assert mine.read_text(encoding="utf-8") == "block,treatment,value\n1,old,2.5\n"
 
 

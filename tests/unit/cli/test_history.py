@@ -222,7 +222,7 @@ def test_show_writes_a_page_and_json(call: Call, path: Path, tmp_path: Path) -> 
     call("show", "--html", page)
     page.write_text("mine", encoding="utf-8")
     _, err = call("show", "--html", page, status=2)
-    assert "name another file with --html" in " ".join(err.split())
+    assert "choose another file with --html" in " ".join(err.split())
     assert page.read_text(encoding="utf-8") == "mine"
 
 
