@@ -126,7 +126,7 @@ def test_a_state_directory_that_others_can_write_to_is_refused(
 def test_root_refuses_a_state_directory_of_another_user(state: Path, directory: Path) -> None:
     planted(state, directory)
     os.chown(state, OTHER_USER, 0)
-    with pytest.raises(HostError, match=f"number {OTHER_USER}, who owns it"):
+    with pytest.raises(HostError, match=f"its owner, uid {OTHER_USER}"):
         ownership.reap_orphans()
     assert directory.exists()
 
@@ -148,7 +148,7 @@ def test_no_link_of_another_user_leads_to_a_place(
         refuse_shared(place, f"MILLRACE_{variable}")
     monkeypatch.setenv(f"MILLRACE_{variable}", str(place))
     if variable != "WORK":  # checked when an instance is made
-        with pytest.raises(HostError, match="whose link this is"):
+        with pytest.raises(HostError, match="this symbolic link belongs to"):
             getattr(paths, f"{variable.lower()}_dir")()
     os.chown(link, 0, 0, follow_symlinks=False)
     refuse_shared(place, f"MILLRACE_{variable}")
@@ -160,7 +160,7 @@ def test_servers_that_another_user_added_are_none(state: Path) -> None:
     for command in (("list",), ("show", "theirs")):
         shown = CliRunner().invoke(cli, ["servers", *command])
         assert isinstance(shown.exception, HostError), shown.output
-        assert "who owns it, could replace millrace's files" in shown.exception.message
+        assert "could replace millrace's files" in shown.exception.message
 
 
 def planted_server(state: Path) -> Path:
@@ -387,7 +387,7 @@ def planted_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_root_uses_no_cache_and_no_snapshots_of_another_user(
     planted_place: Path, variable: str, place: Callable[[], Path]
 ) -> None:
-    with pytest.raises(HostError, match=f"number {OTHER_USER}, who owns it") as caught:
+    with pytest.raises(HostError, match=f"its owner, uid {OTHER_USER}") as caught:
         place()
     assert variable in (caught.value.hint or "")
     os.chown(planted_place, 0, 0)

@@ -194,7 +194,7 @@ def test_a_file_that_has_no_authorities_is_named(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("no certificate")
     for name in ("ca.pem", "none.pem"):
         dsn = f"mysql://me:secret@127.0.0.1:1/?tls=verify-ca&ca={tmp_path / name}"
-        with pytest.raises(UserError, match=rf"{name} cannot be read as certificates"):
+        with pytest.raises(UserError, match=rf"{name}: cannot read CA certificates"):
             AttachedInstance(AttachedServer("theirs", "mysql", dsn)).version()
 
 

@@ -271,7 +271,7 @@ def test_ends_the_wrong_way_round_are_to_be_swapped(store: Path, carry: Carry) -
     stand_in = carry(noisy(speed, 0.005))
     with pytest.raises(UserError, match=r"mysql-5\.5\.34 is better than mysql-9\.7\.4") as refused:
         search(store, good=SERVERS[-1], bad=SERVERS[0])
-    assert refused.value.hint == f"swap them: --good {SERVERS[0]} --bad {SERVERS[-1]}"
+    assert refused.value.hint == f"swap the servers: --good {SERVERS[0]} --bad {SERVERS[-1]}"
     assert len(stand_in.trials) <= 12
 
 

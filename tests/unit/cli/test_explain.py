@@ -148,8 +148,8 @@ def test_one_side_may_be_folded_alone(store: Path, tmp_path: Path) -> None:
         (("--where", "clients"), "expected FACTOR=LEVEL", "--where"),
         (
             ("--factor", "clients", "--where", "clients=1"),
-            "clients is what is compared here",
-            "leave --where out",
+            "clients is the compared factor",
+            "leave out --where",
         ),
     ],
 )

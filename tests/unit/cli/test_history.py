@@ -155,7 +155,7 @@ def test_recording_mistakes_are_reported(call: Call, path: Path) -> None:
     assert "'run-x'" in err
     for command in ("show", "detect"):
         _, err = call(command, status=2)
-        assert "holds no histories yet" in err
+        assert "no histories yet" in err
     _, err = call("acknowledge", "abc", "--note", "x", status=2)
     assert "no change point has an id that starts with 'abc'" in err
 
@@ -237,7 +237,7 @@ def test_a_change_is_acknowledged_by_id_or_label(
     assert [each.note for each in changes(path)] == ["MDEV-2"]
     assert "acknowledged: MDEV-2" in call("show")[0]
     _, err = call("acknowledge", "v40", "--note", " ", status=2)
-    assert "the note is empty" in err
+    assert "--note is empty" in err
 
 
 @pytest.fixture
@@ -346,4 +346,4 @@ def test_removed_runs_leave_their_points(call: Call, path: Path) -> None:
     assert REFERENCE not in call("show")[0]
     call("forget", "run-a")
     _, err = call("show", status=2)
-    assert "holds no histories yet" in err
+    assert "no histories yet" in err
