@@ -28,8 +28,8 @@ class End:
 def read_end(file: BinaryIO) -> End:
     """Return the end record that ``zipfile`` would find in ``file``, and rewind the file.
 
-    ``zipfile`` reads ``size_bytes`` of directory, whatever ``members`` is. Raise BadZipFile if
-    there is no end record.
+    ``zipfile`` reads ``size_bytes`` of directory, whatever ``members`` is. Raise BadZipFile if that
+    record is missing.
     """
     longest = _END_64.size + _END_64_LOCATOR.size + _END.size + _LONGEST_COMMENT_BYTES
     size_bytes = file.seek(0, os.SEEK_END)

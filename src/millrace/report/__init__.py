@@ -1,1 +1,4 @@
-"""Reports of an analysis: terminal, HTML, JSON, Markdown, CSV. No statistics."""
+"""Format analyses as reports: terminal, HTML, JSON, Markdown, CSV.
+
+Verdicts, estimates and other statistics belong in ``analysis``.
+"""

@@ -335,7 +335,7 @@ def test_ablation_of_a_removed_run_is_reported(tmp_path: Path) -> None:
 
 def test_run_without_observations_is_reported(tmp_path: Path) -> None:
     error = refused(keep(unobserved(), tmp_path / "results.sqlite"))
-    assert "holds no observations" in error.message
+    assert "has no observations" in error.message
     assert "--collectors" in (error.hint or "")
 
 

@@ -87,7 +87,7 @@ def test_the_plan_shows_the_design_and_from_how_long_to_how_long(tmp_path: Path)
     limited = millrace("plan", path, "--max-time", "30s").stdout
     assert "until each comparison is decided, for 30 s at most" in limited
     assert "to 30 s (the limit)" in limited
-    assert "then further blocks, as time allows" in limited
+    assert "then more blocks of the undecided comparisons, as time allows" in limited
     assert len(limited.splitlines()) < 40
     too_short = millrace("plan", path, "--max-time", "1s").stdout
     assert " s (the limit), " in too_short

@@ -196,7 +196,7 @@ DAMAGE: dict[str, tuple[Callable[[Members], Any], str]] = {
         run_edit(lambda r: r["run"].update(seed=10**30)),
         "a whole number is beyond",
     ),
-    "half of a surrogate pair": (
+    "lone surrogate": (
         run_edit(lambda r: r["run"].update(title="\ud800")),
         "surrogate",
     ),

@@ -1,1 +1,1 @@
-"""Parts that the subjects share: axes, tables, pages, figures as text, files."""
+"""Provide what several reports share: axes, tables, pages, and numbers as text."""
