@@ -60,16 +60,10 @@ def option_value(text: str) -> tuple[str, Level]:
 
 @click.command()
 @click.option(
-    "--good",
-    required=True,
-    metavar="SERVER",
-    help="A server from before the change (usually the fast one).",
+    "--good", required=True, metavar="SERVER", help="A server without the change (usually faster)."
 )
 @click.option(
-    "--bad",
-    required=True,
-    metavar="SERVER",
-    help="A server that has the change (usually the slow one).",
+    "--bad", required=True, metavar="SERVER", help="A server that has the change (usually slower)."
 )
 @click.option(
     "--among",
