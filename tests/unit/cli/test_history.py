@@ -291,7 +291,7 @@ def test_a_change_is_confirmed_by_a_measurement_of_its_own(
     assert fact.remeasured is not None
     assert (run.id, run.spec.confirms) == (fact.remeasured.run_id, found.id)
     _, err = call("confirm", found.id, status=2)
-    assert "is confirmed already" in err
+    assert "is already confirmed" in err
     call("detect")
     assert changes(path) == [fact]
     assert "▼ 1 confirmed" in call("show")[0]

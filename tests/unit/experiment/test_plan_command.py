@@ -113,8 +113,8 @@ def test_the_plan_as_json_has_the_design(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--blocks", "5", "--max-blocks", "9"), "which --max-blocks would change"),
-        (("--blocks", "5", "--max-time", "9min"), "which --max-time would change"),
+        (("--blocks", "5", "--max-blocks", "9"), "so --max-blocks cannot limit it"),
+        (("--blocks", "5", "--max-time", "9min"), "so --max-time cannot limit it"),
         (("--max-time", "9"), "'9' is not a duration such as 45min"),
     ],
 )
