@@ -1,3 +1,3 @@
-"""Compare databases: did one get slower, by how much, and why."""
+"""Compare databases: find out whether one got slower, by how much, and why."""
 
 __version__ = "0.1.0"

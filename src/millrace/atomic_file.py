@@ -1,10 +1,10 @@
-"""Write files atomically: every reader, after every failure, finds all of a file or none of it.
+"""Write files atomically: a reader never sees a partial file, even after a failure.
 
-A draft is written next to the file, on the same file system, and replaces it in one step. Where
-that fails, for example on a full disk, the draft is removed and the old file stays. A killed writer
-leaves its draft behind; the next writer of a file in the same directory removes it, and so does the
-next process that opens the results store it belongs to. The writer locks its draft, so that the
-kernel releases the claim when the process ends.
+A writer writes a draft next to the file, on the same file system, and renames the draft to the
+file. If writing fails, for example on a full disk, the writer removes the draft and the old file
+stays. A killed writer leaves its draft behind. The next writer in the same directory removes it, as
+does the next process that opens the results store. A writer locks its draft; the kernel releases
+the lock when the process ends.
 """
 
 import contextlib
@@ -24,13 +24,13 @@ _OURS = re.compile(rf"\..+\.[a-z0-9_]{{8}}{re.escape(_DRAFT)}")
 
 @contextlib.contextmanager
 def atomic_write(path: Path, *, durable: bool = False, resolved: bool = False) -> Iterator[Path]:
-    """Provide a draft, empty at first, that replaces ``path`` when the block ends without error.
+    """Yield the path of an empty draft, which replaces ``path`` if the block ends without error.
 
-    The directory is created, the file gets usual permissions, and with ``durable`` survives a power
-    failure. Raises OSError where the disk refuses it. In a directory of another user, who can put a
-    link in the draft's place, nothing is written elsewhere: the draft and its directory are named
-    by their descriptors. A ``resolved`` path had no links when it was checked: its directory has to
-    exist, and OSError is raised where a link has taken a place in it since.
+    Create the directory, and give the file the permissions of the umask. With ``durable``, the file
+    survives a power failure. Raise OSError if writing fails. The draft and its directory are
+    accessed by file descriptors, so that another user cannot redirect the write with a symbolic
+    link. The caller has resolved all links of a ``resolved`` path: its directory must exist, and a
+    link that has since appeared in it raises OSError.
     """
     if not resolved:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,9 +52,9 @@ def atomic_write(path: Path, *, durable: bool = False, resolved: bool = False) -
 
 @contextlib.contextmanager
 def _opened(directory: Path, *, resolved: bool) -> Iterator[Path]:
-    """Provide a path of a directory that stays the same one, whatever takes the place of its name.
+    """Yield a path of the open directory that stays valid if its name is replaced.
 
-    Raise OSError where a ``resolved`` one is behind a link.
+    Raise OSError if the path is ``resolved`` and yet leads over a link.
     """
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -73,13 +73,13 @@ def write_text(path: Path, text: str, *, resolved: bool = False) -> None:
 
 
 def remove_drafts(path: Path) -> None:
-    """Remove the drafts of killed writers of ``path``; no process may be writing it now."""
+    """Remove the drafts of killed writers of ``path``; no process may write ``path`` now."""
     for draft in path.parent.glob(f".{glob.escape(path.name)}.*{_DRAFT}"):
         draft.unlink(missing_ok=True)
 
 
 def remove_abandoned(directory: Path) -> None:
-    """Remove drafts in a directory whose writers no longer exist, as far as they can be removed."""
+    """Remove drafts in ``directory`` whose writers have ended; ignore errors."""
     with contextlib.suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
             if _OURS.fullmatch(entry.name):
@@ -100,7 +100,7 @@ def _remove_if_abandoned(draft: Path) -> None:
 
 
 def _locked_draft(path: Path) -> tuple[Path, int]:
-    """Create a draft of ``path``; the returned open file has its lock."""
+    """Create a draft of ``path``; return it and its file descriptor, which has the lock."""
     while True:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_DRAFT, dir=path.parent)
         draft = Path(name)
@@ -108,15 +108,15 @@ def _locked_draft(path: Path) -> tuple[Path, int]:
             fcntl.flock(handle, fcntl.LOCK_EX)
             if draft.exists():
                 return draft, handle
-        except OSError:  # a file system without locks, on which drafts are never removed
+        except OSError:  # this file system has no locks: abandoned drafts stay
             return draft, handle
-        # Between the two calls another process considered the draft abandoned.
+        # Another process removed the draft before the lock was taken.
         os.close(handle)
         draft.unlink(missing_ok=True)
 
 
 def flush(path: Path) -> None:
-    """Make a file, or the names in a directory, durable."""
+    """Flush a file, or the entries of a directory, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -125,7 +125,7 @@ def flush(path: Path) -> None:
 
 
 def _umask() -> int:
-    # Read it without setting it, which would affect other threads.
+    # os.umask would set it for a moment, also for other threads.
     with Path("/proc/self/status").open() as status:
         for line in status:
             if line.startswith("Umask:"):

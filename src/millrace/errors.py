@@ -6,16 +6,16 @@
     │   ├── DamagedResult    2: a stored result that was changed or damaged
     │   └── UnusablePlace    2: a directory of millrace's that cannot be used
     ├── TrialFailed          3: a server or the load generator failed a step of a trial
-    ├── DatabaseError        3: a server refused a statement, or a session with it was lost
-    ├── HostError          4: this host cannot do it now (no network)
+    ├── DatabaseError        3: a server refused a statement, or a connection was lost
+    ├── HostError            4: a transient error of this host (no network)
     │   ├── DiskFull         4: no space is left on a disk
-    │   └── PermanentHostError   4: nor later (no such file, a program that cannot run here)
-    │       └── NotServed    4: the source answers, and does not have it (any more)
-    ├── Unavailable          an observation is impossible here; the trial continues without it
+    │   └── PermanentHostError   4: an error that a retry does not fix (missing file or program)
+    │       └── NotServed    4: the source responds, but does not offer the server (any more)
+    ├── Unavailable          this host does not support an observation; the trial runs without it
     ├── GateFailed           10 or 11: a verdict that --fail-on names
     └── Interrupted          130: Ctrl-C or SIGTERM
 
-Only these are shown without a traceback; anything else is a defect of millrace.
+millrace prints these errors without a traceback; any other exception is a bug.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ from typing import Literal
 class MillraceError(Exception):
     """An error that the user can understand and act on.
 
-    ``message`` says what happened and names the file, key or server; ``hint`` says what to do.
+    ``message`` states what happened and where (file, key or server); ``hint`` is what to do.
     """
 
     exit_status = 3
@@ -38,13 +38,13 @@ class MillraceError(Exception):
 
 
 class UserError(MillraceError):
-    """An error of the user: a name, a file, an option. Exit status 2."""
+    """An error in the user's input: a name, a file or an option. Exit status 2."""
 
     exit_status = 2
 
 
 class DamagedResult(UserError):
-    """An error for a stored result that is missing, was changed or is damaged."""
+    """An error for a stored result that is missing, changed or damaged."""
 
     def __init__(self, message: str) -> None:
         super().__init__(
@@ -55,15 +55,15 @@ class DamagedResult(UserError):
 
 
 class UnusablePlace(UserError):
-    """A directory of millrace that the user must repair; it counts against no server."""
+    """An error for an unusable directory of millrace; it is not a failure of a server."""
 
 
 @dataclass(frozen=True)
 class Diagnostic:
     """An error in an input file.
 
-    ``where`` is a key path such as ``factors.server.levels[2]``, with ``line`` (1-based) where the
-    parser knows it; ``expected`` describes a correct value, ``nearest`` is the likeliest name.
+    ``where`` is a key path such as ``factors.server.levels[2]``; ``line`` starts at 1, None if
+    unknown. ``expected`` describes a correct value; ``nearest`` is the most similar known name.
     """
 
     where: str
@@ -83,9 +83,9 @@ class Diagnostic:
 
 
 def nearest(name: object, known: Iterable[str]) -> str | None:
-    """Return the known name most similar to a mistyped one, or None when none is similar.
+    """Return the known name most similar to a mistyped one, or None if none is similar.
 
-    A word that several known names contain stands for none of them alone.
+    If several known names contain ``name``, one of them is returned only if ``name`` misspells it.
     """
     names = list(known)
     near = next(iter(nearest_names(name, names)), None)
@@ -96,7 +96,7 @@ def nearest(name: object, known: Iterable[str]) -> str | None:
 
 
 def names_with(word: object, known: Iterable[str]) -> list[str]:
-    """Return the known names that contain a word, if it is long enough for a beginning."""
+    """Return the known names that contain ``word``; none if it has fewer than four letters."""
     sought = _comparable(str(word))
     if len(sought) < _LEAST_BEGINNING:
         return []
@@ -104,16 +104,16 @@ def names_with(word: object, known: Iterable[str]) -> list[str]:
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """Return a clause with the likeliest known name; empty where none is similar."""
+    """Return ``; did you mean 'NAME'?`` with the most similar known name; empty if none is."""
     near = nearest(name, known)
     return f"; did you mean {near!r}?" if near else ""
 
 
 def nearest_names(name: object, known: Iterable[str]) -> list[str]:
-    """Return up to three known names that a mistyped one may mean, the likeliest first.
+    """Return up to three known names similar to a mistyped one, the most similar first.
 
-    A third of the letters of a name may be wrong, missing or in each other's place, a wrong first
-    letter counts twice, and a beginning stands for the name. The load generator has the same rule
+    A third of the letters may be wrong, missing or swapped; a wrong first letter counts twice. A
+    beginning of four letters matches as well. The load generator has the same rule
     (``crates/workload/src/validation.rs``).
     """
     meant = [
@@ -123,11 +123,11 @@ def nearest_names(name: object, known: Iterable[str]) -> list[str]:
 
 
 _LETTERS_FOR_ERROR = 3
-_LEAST_BEGINNING = 4  # letters of a name that may stand for a longer one
+_LEAST_BEGINNING = 4  # letters that match every longer name that starts with them
 
 
 def _wrong_letters(name: str, candidate: str) -> int | None:
-    """Return by how many letters two names differ; None where none is meant by the other."""
+    """Return the number of letters in which two names differ; None if they are not similar."""
     one, other = _comparable(name), _comparable(candidate)
     shorter, longer = sorted((one, other), key=len)
     is_beginning = len(shorter) >= _LEAST_BEGINNING and longer.startswith(shorter)
@@ -139,7 +139,7 @@ def _wrong_letters(name: str, candidate: str) -> int | None:
 
 
 def _has_few_errors(name: str, candidate: str) -> bool:
-    """Return whether a name is another one mistyped, not only its beginning."""
+    """Return whether ``name`` is a misspelling of the candidate, not only a part of it."""
     one, other = _comparable(name), _comparable(candidate)
     return _edits(one, other) <= max(len(one), len(other)) // _LETTERS_FOR_ERROR
 
@@ -149,7 +149,7 @@ def _comparable(name: str) -> str:
 
 
 def _edits(one: str, other: str) -> int:
-    """Return the optimal string alignment distance, in which swapped neighbours are one edit."""
+    """Return the optimal string alignment distance: swapped adjacent letters are one edit."""
     before: list[int] = []
     above = list(range(len(other) + 1))
     for i, letter in enumerate(one, 1):
@@ -176,10 +176,10 @@ class ValidationError(UserError):
 
 
 class TrialFailed(MillraceError):
-    """The failure of a trial's step, a result; ``log_tail`` is the end of the server's log.
+    """The failure of a step of a trial, which is stored as the trial's result.
 
-    ``side`` is the number of the server, of several that are measured together, that failed; None
-    where that is not known.
+    ``log_tail`` is the end of the server's log. If several servers are measured together, ``side``
+    is the number of the one that failed, None if unknown.
     """
 
     def __init__(
@@ -201,12 +201,12 @@ DatabaseErrorKind = Literal["unreachable", "lost", "forbidden", "absent", "odd",
 
 
 class DatabaseError(MillraceError):
-    """An error of a server that refused a statement or a session.
+    """An error of a statement or a connection.
 
-    ``kind`` is ``unreachable`` where no server answers (yet), ``lost`` where a session ended,
-    ``forbidden`` where the account lacks a right, ``absent`` where the server lacks the named
-    object, ``odd`` where the answer cannot be parsed, ``refused`` otherwise. ``code`` is the
-    server's error code, None where there is none.
+    ``kind`` is ``unreachable`` if no server responds (yet), ``lost`` if a connection ended,
+    ``forbidden`` if the account lacks a privilege, ``absent`` if the named object does not exist,
+    ``odd`` if the response cannot be parsed, and ``refused`` otherwise. ``code`` is the server's
+    error code, None if it sent none.
     """
 
     def __init__(
@@ -223,25 +223,25 @@ class DatabaseError(MillraceError):
 
 
 class HostError(MillraceError):
-    """An error of this host that may pass or be repaired: no space, no network. Exit status 4."""
+    """A transient error of this host, such as no network or no space. Exit status 4."""
 
     exit_status = 4
 
 
 class DiskFull(HostError):
-    """An error for a disk without space."""
+    """An error for a full disk."""
 
 
 class PermanentHostError(HostError):
-    """A lasting error of this host: a missing file, a wrong checksum, an unusable program."""
+    """A permanent error of this host: a missing file, a wrong checksum, an unusable program."""
 
 
 class NotServed(PermanentHostError):
-    """An error for a source of servers that answers, but does not have this build (any more)."""
+    """An error for a source that responds, but does not offer this server (any more)."""
 
 
 class Unavailable(MillraceError):
-    """An error for an observation that this host does not support: the reason, and ``hint``."""
+    """An error for an observation that this host does not support; ``message`` is the reason."""
 
 
 class GateFailed(MillraceError):
@@ -253,6 +253,6 @@ class GateFailed(MillraceError):
 
 
 class Interrupted(MillraceError):
-    """An interruption: the user or the system asked millrace to stop."""
+    """An interruption by Ctrl-C or SIGTERM. Exit status 130."""
 
     exit_status = 130

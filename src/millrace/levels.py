@@ -12,7 +12,7 @@ Values = Mapping[str, Level]
 """The values of a workload's factors and parameters in a treatment, by name."""
 
 CLIENTS = "clients"
-"""The factor of the number of clients; the instructions of a statement do not depend on it."""
+"""The factor with the number of clients; instructions per statement do not depend on it."""
 
 _OPTIONS = "options"
 _OPTION = f"{_OPTIONS}."  # the prefix of factors that are options of a server
@@ -25,31 +25,31 @@ _SWITCHES = {"true": True, "on": True, "1": True, "false": False, "off": False, 
 
 
 def split_role(factor: str) -> tuple[str | None, str]:
-    """Return the role that a factor is of, and its name without it.
+    """Return a factor's role and its name without the role.
 
-    ``replica.options.log_bin`` is ``options.log_bin`` of the role ``replica``. The role of
-    ``server`` is None: all roles share it that have no level of their own.
+    For ``replica.options.log_bin``, return ``replica`` and ``options.log_bin``. The role is None
+    for a factor without a role prefix: it applies to all roles that do not set it themselves.
     """
     role, dot, rest = factor.partition(".")
     return (None, factor) if not dot or role == _OPTIONS else (role, rest)
 
 
 def levels_of_role(levels: Mapping[str, Level], role: str) -> dict[str, Level]:
-    """Return the shared levels, and in their place those of a role's own, without its prefix."""
+    """Return the levels of a role: its own ones, without the prefix, replace the shared ones."""
     split = [(*split_role(factor), level) for factor, level in levels.items()]
     shared = {name: level for of, name, level in split if of is None}
     return shared | {name: level for of, name, level in split if of == role}
 
 
 def factor_text(factor: str) -> str:
-    """Return a factor's name for reports, on one line; a server option has its own name."""
+    """Return a factor's name for reports, on one line, without the prefix of server options."""
     role, name = split_role(factor)
     text = name.removeprefix(_OPTION)
     return shown_line(text if role is None else f"{role} {text}")
 
 
 def is_name(factor: str, level: Level) -> bool:
-    """Return whether a level is clear without its factor: ``InnoDB`` is, ``8M`` and ``on`` not."""
+    """Return whether a level is clear without its factor: ``InnoDB`` is, ``8M`` is not."""
     role, name = split_role(factor)
     if role is not None or name.startswith(_OPTION) or not isinstance(level, str):
         return False
@@ -57,16 +57,16 @@ def is_name(factor: str, level: Level) -> bool:
 
 
 def level_value(level: Level) -> str:
-    """Return a level for a place next to its factor, on one line: ``on``, ``8M``, ``InnoDB``."""
+    """Return a level without its factor's name, on one line: ``on``, ``8M``, ``InnoDB``."""
     if isinstance(level, bool):
         return "on" if level else "off"
     return shown_line(str(level))
 
 
 def level_text(factor: str, level: Level) -> str:
-    """Return a level among other factors' levels.
+    """Return a level, with its factor's name unless it is clear without.
 
-    ``InnoDB``, ``clients 8``, ``option = 8M``; of another role ``replica mysql-8.0.12``.
+    Examples: ``InnoDB``, ``clients 8``, ``option = 8M``, and for a role ``replica mysql-8.0.12``.
     """
     role, name = split_role(factor)
     if is_name(name, level):
@@ -76,7 +76,7 @@ def level_text(factor: str, level: Level) -> str:
 
 
 def level_named(text: str, levels: Sequence[Level]) -> Level | None:
-    """Return the one of ``levels`` that ``text`` names, or None; ``on`` and ``1`` are true."""
+    """Return the level that ``text`` spells, or None; ``on`` and ``1`` also spell True."""
     exactly = [level for level in levels if str(level) == text]
     switch = _SWITCHES.get(text.lower())
     alike = [level for level in levels if isinstance(level, bool) and level is switch]

@@ -16,10 +16,10 @@ work and state are on different file systems, so that a copy can share blocks wi
 Root's places are not under root's home, because servers run as an unprivileged user who must be
 able to reach them.
 
-A path from a variable is checked at each use: a path that neither is a directory nor can become one
-is a user error. All directories but work are also checked for write access of other users, because
-millrace runs and trusts the files in them (see ``shared_directories``). Work is checked before its
-use; it may be one like /tmp, since nobody else knows the names of instances in advance.
+A path from a variable is checked at each use: it must be a directory, or millrace must be able to
+create it. Other users must not be able to write to the directories, because millrace runs and
+trusts the files in them (see ``shared_directories``). Work is checked later, before its use. It may
+be a sticky directory such as /tmp, because the names of instances cannot be predicted.
 """
 
 import errno
@@ -35,32 +35,35 @@ _NO_RIGHTS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 
 
 def cache_dir() -> Path:
-    """Return the (maybe missing) directory of downloads and servers; HostError if not safe."""
+    """Return the directory of downloads and servers (may not exist); HostError if unsafe."""
     return _unshared("MILLRACE_CACHE")
 
 
 def state_dir() -> Path:
-    """Return the (maybe missing) directory of results and added servers; HostError if not safe."""
+    """Return the directory of results and added servers (may not exist); HostError if unsafe."""
     return _unshared("MILLRACE_STATE")
 
 
 def work_dir() -> Path:
-    """Return the directory of instances' data; it may not exist yet."""
+    """Return the directory of the instances' data (may not exist)."""
     return _named("MILLRACE_WORK") or _state() / "work"
 
 
 def snapshots_dir() -> Path:
-    """Return the (maybe missing) directory of snapshots; HostError if not safe."""
+    """Return the directory of snapshots (may not exist); HostError if unsafe."""
     return _unshared("MILLRACE_SNAPSHOTS")
 
 
 def default_store() -> Path:
-    """Return the results store to use when the user names none (``MILLRACE_STORE`` or state)."""
+    """Return the default results store: ``MILLRACE_STORE``, or a file in the state directory."""
     return _named("MILLRACE_STORE", file=True) or state_dir() / "results.sqlite"
 
 
 def problem(error: OSError, message: str, *, hint: str | None = None) -> MillraceError:
-    """Return the user's error for a missing right to a directory of millrace, else a HostError."""
+    """Return UnusablePlace if ``error`` is a denied access to millrace's directories.
+
+    Otherwise, return a HostError with ``message`` and ``hint``.
+    """
     return _refusal(error) or HostError(message, hint=hint)
 
 
@@ -73,7 +76,7 @@ def _refusal(error: OSError) -> UnusablePlace | None:
         if refused == directory or directory in refused.parents or refused in directory.parents:
             return UnusablePlace(
                 f"{_called(variable, directory)} cannot be used: {refused}: {error.strerror}",
-                hint=f"give yourself the right to write there, or {_other(variable)}",
+                hint=f"make it writable for your user, or {_other(variable)}",
             )
     return None
 
@@ -113,10 +116,10 @@ def _device(path: Path) -> int:
 
 
 def _named(variable: str, *, file: bool = False) -> Path | None:
-    """Return the path that a variable names, None where it is not set.
+    """Return the path in an environment variable, None if it is not set.
 
-    Raise UnusablePlace where there is neither a directory (or, with ``file``, a file in one) nor a
-    possibility to create one.
+    Raise UnusablePlace if the path (with ``file``, its parent) is not a directory and cannot become
+    one.
     """
     text = os.environ.get(variable)
     if not text:
@@ -145,15 +148,15 @@ def _complaint(path: Path) -> str | None:
         readable = os.access(path, os.R_OK | os.X_OK, effective_ids=True)
         return None if readable else f"no permission to read {path}"
     if os.statvfs(there).f_blocks == 0:
-        return f"{there} is on a file system that keeps no files"
+        return f"{there} is on a file system that cannot store files"
     writable = os.access(there, os.W_OK | os.X_OK, effective_ids=True)
-    return None if writable else f"no permission to make a directory in {there}"
+    return None if writable else f"no permission to create a directory in {there}"
 
 
 def _called(variable: str, path: Path) -> str:
     if os.environ.get(variable):
         return f"{variable}={path}"
-    return f"{path}, which {variable} can replace,"
+    return str(path)
 
 
 def _other(variable: str) -> str:

@@ -1,4 +1,4 @@
-"""Read and write counts, sizes (``128M``: binary, as server options), durations and instants."""
+"""Parse and format counts, sizes (``128M`` is binary, as in server options), durations, times."""
 
 import operator
 import re
@@ -22,18 +22,18 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes of a size such as ``4096``, ``192K`` or ``12G``; else raise ValueError."""
+    """Return the bytes of a size such as ``4096``, ``192K``, ``12G``; ValueError if invalid."""
     matched = _SIZE.fullmatch(text.strip())
     if matched is None:
         raise ValueError(f"{text!r} is not a size such as 128M or 12G")
     size_bytes = int(matched[1][:_MOST_DIGITS]) << _SIZE_UNITS[matched[2].upper()]
     if len(matched[1]) > _MOST_DIGITS or size_bytes > _LARGEST_BYTES:
-        raise ValueError(f"{_short(text)} is a size beyond 16E")
+        raise ValueError(f"{_short(text)} is larger than 16E")
     return size_bytes
 
 
 def exact_size(size_bytes: int) -> str:
-    """Return the shortest exact spelling that an option accepts: ``12G``, ``1900M``, ``1000``."""
+    """Return the shortest exact text that ``parse_size`` reads: ``12G``, ``1900M``, ``1000``."""
     if size_bytes == 0:
         return "0"
     unit = max(
@@ -44,7 +44,7 @@ def exact_size(size_bytes: int) -> str:
 
 
 def readable_size(size_bytes: int) -> str:
-    """Return a size for people, in decimal units to three digits: ``5.84 GB``."""
+    """Return a size for display, in decimal units with three digits: ``5.84 GB``."""
     value = float(size_bytes)
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if value < 999.5 or unit == "TB":
@@ -54,7 +54,7 @@ def readable_size(size_bytes: int) -> str:
 
 
 def parse_duration(text: str) -> float:
-    """Return the seconds of ``90s``, ``45min`` or ``1h30min``; else, or for 0, raise ValueError."""
+    """Return the seconds of ``90s``, ``45min`` or ``1h30min``; ValueError if invalid or 0."""
     matched = _DURATION.fullmatch("".join(text.split()))
     numbers = () if matched is None else matched.groups(default="0")
     if any(len(number) > _MOST_DIGITS for number in numbers):
@@ -74,7 +74,7 @@ def _short(text: str) -> str:
 def duration_in_words(seconds: float) -> str:
     """Return a duration in words, such as ``90 s``, ``2 min 05 s``, ``12 min``, ``2 h 05 min``.
 
-    From two minutes on it has minutes, from ten minutes on no seconds, from three days on days.
+    Seconds appear below ten minutes, minutes from two minutes on, days from three days on.
     """
     whole = round(seconds)
     if whole < 120:
@@ -92,10 +92,10 @@ def duration_in_words(seconds: float) -> str:
 
 
 def utc_now() -> str:
-    """Return the current time."""
+    """Return the current time as text in UTC."""
     return utc_text(datetime.now(UTC))
 
 
 def utc_text(instant: datetime) -> str:
-    """Return an instant, which has a time zone, as text."""
+    """Return a time-zone-aware ``instant`` as text in UTC: ``2026-05-01T02:00:00Z``."""
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

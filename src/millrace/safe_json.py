@@ -1,7 +1,7 @@
-"""Read untrusted JSON with limits on bytes, values, depth, text and magnitude.
+"""Parse untrusted JSON with limits on bytes, values, depth, text and magnitude.
 
-Python's reader accepts ``NaN``, integers of any length and lone surrogates, raises RecursionError,
-and uses 64 bytes of memory for two bytes of text.
+Python's own parser accepts ``NaN``, integers of any length and lone surrogates, raises
+RecursionError, and can use 64 bytes of memory for two bytes of text.
 """
 
 import json
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-_MAGNITUDE = 1e20  # of numbers that are not whole
+_MAGNITUDE = 1e20  # the largest float
 
 
 @dataclass(frozen=True)
 class Limits:
     """The limits of a document.
 
-    ``values`` limits the number of its values, counted by commas and brackets (including those in
-    texts, so that the count is an upper bound); ``depth`` the levels of brackets; ``text_chars``
-    the length of each text and key; ``largest`` whole numbers.
+    ``values``: number of values, estimated from commas and brackets. The estimate includes those in
+    strings, so it is an upper bound. ``depth``: levels of nesting. ``text_chars``: length of a
+    string or key. ``largest``: absolute value of an integer.
     """
 
     size_bytes: int = 1 << 20
@@ -29,14 +29,14 @@ class Limits:
 
 
 SMALL = Limits()
-"""For a document of one record: a lock, a manifest, an answer of a program."""
+"""The limits of a small document: a lock, a manifest, a response of a program."""
 
 
 _OF_A_LINE = Limits(largest=2**64 - 1)
 
 
 class JsonRefused(ValueError):
-    """An error for text that is not JSON or exceeds a limit; the message says which."""
+    """An error for text that is not JSON or exceeds a limit; the message has the reason."""
 
 
 def parse(content: bytes | str, limits: Limits = SMALL) -> Any:
@@ -58,9 +58,9 @@ def parse(content: bytes | str, limits: Limits = SMALL) -> Any:
 
 
 def parse_lines(content: bytes, most: int) -> tuple[dict[str, Any], ...]:
-    """Return the JSON object of each line; raise ValueError for other lines and more than ``most``.
+    """Return the JSON object of each line; ValueError for other lines or more than ``most``.
 
-    Whole numbers may have 64 bits, as counters of servers have.
+    Integers may be unsigned 64-bit numbers, as counters of servers are.
     """
     lines = content.splitlines()
     if len(lines) > most:
@@ -77,13 +77,13 @@ def parse_object(content: bytes | str, limits: Limits = SMALL) -> dict[str, Any]
 
 
 def read(path: Path, limits: Limits = SMALL) -> Any:
-    """Return a file's value; raise OSError, or JsonRefused for invalid content."""
+    """Parse a file and return its value; raise OSError, or JsonRefused for invalid content."""
     with path.open("rb") as file:
         return parse(read_bounded(file, limits.size_bytes), limits)
 
 
 def read_bounded(file: BinaryIO, size_bytes: int) -> bytes:
-    """Return the rest of ``file``; raise JsonRefused when that is more than ``size_bytes``."""
+    """Return the rest of ``file``; raise JsonRefused if it is longer than ``size_bytes``."""
     content = file.read(size_bytes + 1)
     if len(content) > size_bytes:
         raise JsonRefused(f"larger than {size_bytes:,} bytes")
@@ -133,5 +133,5 @@ def _check_text(text: str, limits: Limits) -> None:
             text.encode("utf-8")
         except UnicodeEncodeError:
             raise JsonRefused(
-                "a text holds half of a surrogate pair, which is not a character"
+                "a string contains a lone surrogate, which is not a character"
             ) from None

@@ -19,14 +19,15 @@ _ACCESS_LIST = "system.posix_acl_access"
 def refuse_shared(place: Path, variable: str, *, has_secret_names: bool = False) -> None:
     """Raise HostError for a directory in which another user could plant or replace files.
 
-    A group counts as another user, unless it is the user's private one. Where millrace is root,
-    this includes all parent directories: a user who can rename one of them could make root write
-    elsewhere. Where ``place`` does not exist yet, root must not create it
-    where another user could be faster. No link on the way may be replaceable by another user.
+    A group counts as another user, unless it is the user's private group. As root, also check all
+    parent directories: a user who can rename a parent could make root write elsewhere. If ``place``
+    does not exist yet, root checks its nearest existing parent, where another user could create it
+    first. A symbolic link of another user on the path is refused, too.
 
-    A sticky directory such as /tmp lets nobody replace files, but lets everybody plant one whose
-    name is known. So it can be a parent, and ``place`` itself only where it ``has_secret_names``.
-    ``variable`` is the environment variable that names another place.
+    In a sticky directory such as /tmp, nobody can replace another user's file, but everybody can
+    plant a file whose name is known. So a sticky directory may be a parent, but ``place`` itself
+    only with ``has_secret_names``. ``variable`` is the environment variable that can set another
+    path.
     """
     _refuse_links_of_others(place, variable)
     is_root = os.geteuid() == 0
@@ -39,26 +40,26 @@ def refuse_shared(place: Path, variable: str, *, has_secret_names: bool = False)
     for directory in (resolved, *resolved.parents) if is_root else (resolved,):
         status = directory.stat()
         if not is_of_us(status):
-            problem = f"the user with the number {status.st_uid}, who owns it,"
-            mend = f"remove {directory}"  # what is in it cannot be trusted either
+            problem = f"its owner, uid {status.st_uid},"
+            mend = f"remove {directory}"  # its files cannot be trusted either
         elif (may_others_write(status) or _has_access_list(directory, status)) and not (
             may_be_sticky and status.st_mode & stat.S_ISVTX
         ):
             problem = "every user of this host" if status.st_mode & stat.S_IWOTH else "its group"
             mend = f"close it with: chmod go-w {shlex.quote(str(directory))}"
-            if status.st_mode & stat.S_ISVTX:  # others need /tmp as it is
+            if status.st_mode & stat.S_ISVTX:  # /tmp must stay writable for other users
                 mend = "use a directory of your own in it (mkdir -m 700)"
         else:
             may_be_sticky = True
             continue
         raise HostError(
             f"{directory}: {problem} could replace millrace's files there",
-            hint=f"{mend}, or name another place with {variable}",
+            hint=f"{mend}, or choose another directory with {variable}",
         )
 
 
 def on_the_way(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Yield each directory and link that a path leads over; OSError for missing or endless ones."""
+    """Yield each directory and link on a path; OSError if one is missing or links form a loop."""
     place = Path("/")
     left = _parts(path)
     n_links = 0
@@ -83,7 +84,7 @@ def on_the_way(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def is_own(status: os.stat_result) -> bool:
-    """Return whether only this process's user and root can have written to a file."""
+    """Return whether only this process's user and root can write to a regular file."""
     is_plain = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
     return is_plain and not may_others_write(status)
 
@@ -94,17 +95,17 @@ def is_closed(status: os.stat_result) -> bool:
 
 
 def may_others_write(status: os.stat_result) -> bool:
-    """Return whether a mode lets others write: a group counts, unless it is this user's alone."""
+    """Return whether other users may write; a group counts, unless it is the private group."""
     if status.st_mode & stat.S_IWOTH:
         return True
     return bool(status.st_mode & stat.S_IWGRP) and not _is_private(status.st_gid)
 
 
 def refuse_file_of_others(path: Path) -> None:
-    """Raise HostError for a file that another user can have written or put in its place.
+    """Raise HostError for a file that another user could have written or replaced.
 
-    OSError where there is none. Its directory and the one above count, because who can write there
-    can exchange them.
+    Raise OSError if it does not exist. Its directory and the directory above are checked too,
+    because a user who can write there can replace the file.
     """
     for place in (path, path.parent, path.parent.parent):
         status = place.lstat()
@@ -112,17 +113,18 @@ def refuse_file_of_others(path: Path) -> None:
         if is_kind(status.st_mode) and is_closed(status) and not _has_access_list(place, status):
             continue
         raise HostError(
-            f"{place}: another user can have written {path.name}, by which millrace runs programs",
+            f"{place}: another user could have written {path.name}, which tells millrace what "
+            "programs to run",
             hint=f"remove {path.parent} and add it again; close its directory with: chmod go-w "
             f"{shlex.quote(str(path.parent.parent))}",
         )
 
 
 def followed(path: Path) -> tuple[Path, tuple[Path, int] | None]:
-    """Return where a path leads, and a link on the way that is another user's, with its owner.
+    """Return the target of a path, and the first link of another user on it with its owner's uid.
 
-    Both come from one look at each name, since another user may change a link between two looks.
-    Where a name is missing, the place is that name.
+    If a name is missing, the target is the path up to that name. Each name is read once, because
+    another user may change a link between two reads.
     """
     place, found = Path("/"), None
     try:
@@ -137,7 +139,10 @@ def followed(path: Path) -> tuple[Path, tuple[Path, int] | None]:
 
 
 def _is_private(gid: int) -> bool:
-    """Return whether a group is the one that a user has alone, named like the user; not root's."""
+    """Return whether a group is the private group of this user; always False for root.
+
+    A private group has the name of its user and no other members.
+    """
     if os.geteuid() == _ROOT:
         return False
     try:
@@ -153,12 +158,12 @@ def _is_private(gid: int) -> bool:
 
 
 def _has_access_list(place: Path, status: os.stat_result) -> bool:
-    """Return whether the group's right to write may be that of users in an access list."""
+    """Return whether the group's write permission may come from an access list (ACL)."""
     if not status.st_mode & stat.S_IWGRP:
         return False
     try:
         return bool(os.getxattr(place, _ACCESS_LIST, follow_symlinks=False))
-    except OSError:  # none, or a file system without
+    except OSError:  # no list, or a file system without access lists
         return False
 
 
@@ -172,9 +177,9 @@ def _refuse_links_of_others(place: Path, variable: str) -> None:
     if found is not None:
         link, owner = found
         raise HostError(
-            f"{link}: the user with the number {owner}, whose link this is, could have millrace's "
-            "files lie anywhere",
-            hint=f"remove it, or name another place with {variable}",
+            f"{link}: this symbolic link belongs to uid {owner}, who could redirect millrace's "
+            "files to any place",
+            hint=f"remove it, or choose another directory with {variable}",
         )
 
 

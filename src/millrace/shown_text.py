@@ -1,11 +1,10 @@
 """Escape untrusted text for display and for cells of CSV files.
 
-A server's version, an error text, a name in a CSV file or an imported run may contain escape
+A server's version, an error message, a name in a CSV file or an imported run may contain escape
 sequences that a terminal obeys (OSC 52 sets the clipboard), or bidirectional and zero-width
-characters that make a line look like another one: these become visible escapes. Everything that
-millrace prints or writes as text passes through here; ``cli/console.py`` and
-``output_files.py`` are the boundaries that apply it. Cells of CSV files may also hold
-text that a spreadsheet would take for a formula: that gets an apostrophe.
+characters that disguise a line. ``shown`` replaces these by visible escapes. ``cli/console.py`` and
+``output_files.py`` apply it to all text that millrace prints or writes. A cell of a CSV file that a
+spreadsheet would evaluate as a formula gets an apostrophe in front.
 """
 
 import re
@@ -30,27 +29,27 @@ _MARK = "'"
 
 
 def shown(text: str) -> str:
-    r"""Return ``text`` with visible escapes, such as ``\x1b``, for all invisible characters."""
+    r"""Return ``text`` with all invisible characters replaced by escapes such as ``\x1b``."""
     return _HIDDEN.sub(_escape, text)
 
 
 def shown_line(text: str) -> str:
-    """Return ``text`` for a place of one line, with line ends and tabs escaped too."""
+    """Return ``text`` on one line: like ``shown``, with line ends and tabs escaped too."""
     return shown(text).translate(_LINE)
 
 
 def shown_json(document: str) -> str:
-    """Return a JSON document of the same content with these characters escaped as in JSON."""
+    """Return an equivalent JSON document with all invisible characters escaped as in JSON."""
     return _HIDDEN.sub(_json_escape, document)
 
 
 def defused_cell(cell: object) -> object:
-    """Return text that a spreadsheet would take for a formula with an apostrophe before it."""
+    """Return a cell, with an apostrophe in front if a spreadsheet would evaluate it."""
     return f"{_MARK}{cell}" if isinstance(cell, str) and _is_formula(cell) else cell
 
 
 def plain_cell(cell: str) -> str:
-    """Return the text of which ``defused_cell`` made ``cell``."""
+    """Return the text from which ``defused_cell`` made ``cell``."""
     return cell[len(_MARK) :] if cell.startswith(_MARK) and _is_formula(cell) else cell
 
 
@@ -67,6 +66,6 @@ def _json_escape(found: re.Match[str]) -> str:
 
 
 def _is_formula(text: str) -> bool:
-    # Apostrophes of the text count as well, so that each text has one form.
+    # Ignore leading apostrophes, so that plain_cell reverses defused_cell for every text.
     rest = text.lstrip(_MARK)
     return rest.startswith(_CONTROLS) or rest.lstrip().startswith(_FORMULA)

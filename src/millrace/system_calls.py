@@ -1,6 +1,7 @@
-"""Make system calls for which Python and older C libraries have no names.
+"""Make system calls for which Python and older C libraries have no function.
 
-In the kernel, rights, user ids and mounts belong to a thread: change them in ``in_own_thread``.
+The kernel keeps privileges, user ids and mount namespaces per thread: change them in
+``in_own_thread``.
 """
 
 import contextlib
@@ -17,13 +18,13 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def call(number: int, *arguments: int | bytes | None) -> int:
-    """Make the system call of this number; raise OSError where the kernel refuses it."""
+    """Make a system call and return its result; raise OSError if it fails."""
     words = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
     return checked(libc.syscall(ctypes.c_long(number), *words))
 
 
 def checked(result: int) -> int:
-    """Return the result of a function of the C library; raise OSError where it failed."""
+    """Return ``result`` of a C library function; raise OSError from errno if it is negative."""
     if result < 0:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))
@@ -31,14 +32,17 @@ def checked(result: int) -> int:
 
 
 def in_own_thread(work: Callable[[], _T]) -> _T:
-    """Return what ``work`` returns or raises in a thread of its own, whose changes end with it."""
+    """Call ``work`` in a new thread, and return its result; per-thread state ends with it."""
     with _no_collection(), ThreadPoolExecutor(1) as thread:
         return thread.submit(work).result()
 
 
 @contextlib.contextmanager
 def _no_collection() -> Iterator[None]:
-    """Suspend garbage collection: a thread of fewer rights could not remove the files of others."""
+    """Suspend garbage collection.
+
+    A finalizer that removes files would fail in a thread with fewer privileges.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""Describe TLS with a server: the requested mode, and whether it may receive the password."""
+"""Define TLS settings for sessions: the mode, and whether the server may get the password."""
 
 import ipaddress
 import ssl
@@ -16,7 +16,8 @@ VERIFYING: tuple[TlsMode, ...] = ("verify-ca", "verify-identity")
 class InvalidTls(ValueError):
     """An invalid TLS setting.
 
-    ``key`` is mode or ca, ``value`` its value; ``message`` continues a sentence after the value.
+    ``message`` continues a sentence that starts with ``key`` and ``value``, such as ``is missing``;
+    ``expected`` describes valid values.
     """
 
     def __init__(
@@ -31,13 +32,13 @@ class InvalidTls(ValueError):
 
 @dataclass(frozen=True)
 class Tls:
-    """The encryption of sessions with a server, in the terms of MySQL's own clients.
+    """The TLS settings of sessions with a server; the modes are those of MySQL's clients.
 
-    ``required`` accepts any certificate, ``verify-ca`` one signed by an authority in ``ca`` (a PEM
-    file), ``verify-identity`` one that is also issued to the host; without ``ca`` it uses the
-    authorities that this host trusts. ``allow_unverified`` sends the password itself to an
-    unverified server: in clear inside unverified TLS, or encrypted with a key that the server
-    sends.
+    ``required`` accepts any certificate. ``verify-ca`` accepts one signed by an authority in ``ca``
+    (a PEM file). ``verify-identity`` also requires that it was issued to the host; without ``ca``,
+    it uses the authorities that this host trusts. ``allow_unverified`` permits sending the password
+    to an unverified server: as plain text inside unverified TLS, or encrypted with the server's
+    public key.
     """
 
     mode: TlsMode = "disabled"
@@ -62,7 +63,7 @@ class Tls:
 
 
 def tls_settings(mode: object, ca: object, *, allow_unverified: bool) -> Tls:
-    """Return requested TLS settings; InvalidTls for no mode, and a missing or unused ``ca``."""
+    """Return valid TLS settings; raise InvalidTls for an invalid mode or ``ca``."""
     if mode not in MODES:
         message = "is missing" if mode is None else "is not a mode"
         raise InvalidTls("mode", mode, message, f"one of {', '.join(MODES)}")
@@ -76,18 +77,18 @@ def tls_settings(mode: object, ca: object, *, allow_unverified: bool) -> Tls:
         raise InvalidTls("ca", ca, "is not an absolute path", "a path that begins with /")
     if mode not in VERIFYING:
         raise InvalidTls(
-            "ca", ca, f"verifies nothing with mode {mode}", f"mode {' or '.join(VERIFYING)}"
+            "ca", ca, f"has no effect with mode {mode}", f"mode {' or '.join(VERIFYING)}"
         )
     return Tls(mode, Path(ca), allow_unverified)
 
 
 def default_mode(host: str | None) -> TlsMode:
-    """Return the mode for an address that names none: remote hosts are verified."""
+    """Return the default mode for ``host``: verify-identity unless it is this host."""
     return "disabled" if host is None or is_this_host(host) else "verify-identity"
 
 
 def is_this_host(host: str) -> bool:
-    """Return whether data sent to ``host`` stays on this host, whatever a resolver answers."""
+    """Return whether ``host`` is a loopback address or ``localhost``, without name resolution."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -103,7 +104,7 @@ def _trust(context: ssl.SSLContext, ca: Path | None) -> None:
     except (OSError, ssl.SSLError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise UserError(
-            f"{ca} cannot be read as certificates of authorities: {reason}",
-            hint="name a file in PEM form with the certificate of the authority that signed "
-            "the server's (of MySQL's own certificates it is ca.pem in the data directory)",
+            f"{ca}: cannot read CA certificates: {reason}",
+            hint="name a PEM file with the certificate of the authority that signed the server's "
+            "certificate (for MySQL's own certificates: ca.pem in the data directory)",
         ) from error

@@ -1,4 +1,4 @@
-"""Read files that a user names: any name may stand for a device, a pipe or a huge file."""
+"""Read files that a user names, which may be devices, pipes or huge files."""
 
 import os
 import stat
@@ -10,22 +10,22 @@ from millrace.errors import UserError
 def read_user_file(path: Path, most_bytes: int) -> bytes:
     """Return the content of a file of at most ``most_bytes``.
 
-    Raise OSError where it cannot be opened, and UserError where it is too large, or is a device, a
-    directory or a named pipe, whose reading may never end. What the shell pipes to this process
-    (``/dev/stdin``, ``<(...)``) is read.
+    Raise OSError if the file cannot be opened. Raise UserError if it is too large, or is a device,
+    a directory or a named pipe, because reading these may never end. Anonymous pipes of the shell
+    (``/dev/stdin``, ``<(...)``) are allowed.
     """
-    # Without waiting for a writer of a pipe.
+    # O_NONBLOCK: do not wait for the writer of a named pipe.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
         mode = os.fstat(handle).st_mode
         is_anonymous = stat.S_ISFIFO(mode) and not os.path.lexists(os.path.realpath(path))
         if not (stat.S_ISREG(mode) or is_anonymous):
-            raise UserError(f"{path} is {_kind(mode)}", hint="name a file")
+            raise UserError(f"{path} is {_kind(mode)}", hint="name a regular file")
         os.set_blocking(handle, True)
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
         raise UserError(
-            f"{path} is larger than {most_bytes >> 20} MiB", hint="name the file that is meant"
+            f"{path} is larger than {most_bytes >> 20} MiB", hint="check the file's name"
         )
     return content
 

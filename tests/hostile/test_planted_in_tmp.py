@@ -76,10 +76,10 @@ def test_an_ordinary_user_uses_no_directory_of_another_one(
     os.chown(cache, OTHER_USER, OTHER_USER)
     monkeypatch.setenv("MILLRACE_CACHE", str(cache))
     monkeypatch.setattr(os, "geteuid", lambda: OTHER_USER + 1)
-    with pytest.raises(HostError, match=f"number {OTHER_USER}, who owns it") as caught:
+    with pytest.raises(HostError, match=f"its owner, uid {OTHER_USER}") as caught:
         paths.cache_dir()
     # What that user planted would stay there.
-    assert f"remove {cache}, or name another place" in (caught.value.hint or "")
+    assert f"remove {cache}, or choose another directory" in (caught.value.hint or "")
     monkeypatch.setattr(os, "geteuid", lambda: OTHER_USER)
     with contextlib.nullcontext() if mode == 0o755 else pytest.raises(HostError, match="every"):
         assert paths.cache_dir() == cache
@@ -96,7 +96,7 @@ def test_kept_data_is_in_no_directory_of_another_user(
     (shared / "kept").mkdir()
     os.chown(shared / "kept", OTHER_USER, OTHER_USER)
     for look in (lambda: KeptData.of("run/trial"), kept_data.all_kept):
-        with pytest.raises(HostError, match=f"number {OTHER_USER}, who owns it"):
+        with pytest.raises(HostError, match=f"its owner, uid {OTHER_USER}"):
             look()
     assert list((shared / "kept").iterdir()) == []
 
@@ -133,7 +133,7 @@ def test_no_file_is_written_through_a_link_of_another_user(shared: Path) -> None
     link, elsewhere = shared / "report.html", shared.parent / "elsewhere"
     link.symlink_to(elsewhere)
     os.chown(link, OTHER_USER, OTHER_USER, follow_symlinks=False)
-    with pytest.raises(UserError, match=f"{link} is a link of the user with the number"):
+    with pytest.raises(UserError, match=f"{link} is a symbolic link of uid"):
         output_files.write_text(link, "<html>", output_files.PAGE)
     assert not elsewhere.exists()
     os.chown(link, 0, 0, follow_symlinks=False)
@@ -172,7 +172,10 @@ def test_no_export_follows_a_link_of_another_user(
         os.chown(file, OTHER_USER, OTHER_USER, follow_symlinks=False)
         files += [link / "passwd", file]
     for file in files:
-        with Store.open(exported) as store, pytest.raises(UserError, match="is a link of the user"):
+        with (
+            Store.open(exported) as store,
+            pytest.raises(UserError, match="is a symbolic link of uid"),
+        ):
             store.export_runs(["study-1"], file, replace=force)
     assert not (precious / "runs.zip").exists()
     assert not force or (precious / "passwd").read_text() == "root:x:0:0"

@@ -70,7 +70,7 @@ def test_a_place_that_can_never_be_is_refused(
     broken.symlink_to(tmp_path / "nowhere")
     for place, reason in (
         (file / "below", f"{file} is not a directory"),
-        (Path("/proc/none/there"), "/proc is on a file system that keeps no files"),
+        (Path("/proc/none/there"), "/proc is on a file system that cannot store files"),
         (broken / "below", f"{broken}: No such file or directory"),
     ):
         monkeypatch.setenv(variable, str(place))
@@ -88,7 +88,7 @@ def test_a_place_without_rights_is_refused(
     monkeypatch.setenv(variable, str(locked / "new" / "place"))
     with as_ordinary_user():
         error = refused(variable)
-    assert f"no permission to make a directory in {locked}" in error.message
+    assert f"no permission to create a directory in {locked}" in error.message
 
 
 @pytest.mark.parametrize("variable", PLACES)

@@ -1,9 +1,10 @@
-"""Implement the use cases of millrace: what a command does, without how it is asked or printed.
+"""Implement the use cases of millrace: one for each thing that a command can do.
 
-A use case takes checked values, opens the store, calls the rooms below, and returns records.
-``execution`` selects and executes runs for all that measure; ``experiments`` reads experiment files
-and plans them on this host; ``doctor`` judges what ``host_activity`` sees of the host.
+A use case takes checked values, opens the store, calls the packages below, and returns records.
+``execution`` selects and executes runs for all use cases that measure. ``experiments`` reads
+experiment files and plans them on this host. ``doctor`` checks the host that ``host_activity``
+observes.
 
-Nothing here prints: users learn of progress by events. Statistics belong in ``analysis``, wording
-in ``report``, trials in ``campaign`` and ``trial``.
+No module here prints: use cases report progress by events. Statistics belong in ``analysis``, the
+wording of results in ``report``, and trials in ``campaign`` and ``trial``.
 """

@@ -1,4 +1,4 @@
-"""Measure the cost of likely causes by removing them."""
+"""Measure how much of a difference each likely cause makes, by removing it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,28 +18,28 @@ from millrace.model.servers import InstalledServer
 from millrace.servers import install, options
 from millrace.store.records import StoredRun, TreatmentRecord
 
-_MOST_BLOCKS = 10  # if the user names no number: each has A, B and every alignment
+_MOST_BLOCKS = 10  # the default limit: each block has a trial of A, of B and of every alignment
 
 
 def ablate(
     path: Path, explained: ExplainedRun, caller: Caller, *, blocks: int | None = None
 ) -> ExplainedRun:
-    """Measure B again with the suspected settings as in A, in a run of its own.
+    """Measure B again with its suspected settings changed to A's values, in a separate run.
 
-    Return the explanation with the results. ``blocks`` is the number of blocks, None for that of
-    the run, up to ten. Raise UserError where several comparisons are explained or no setting is
-    suspected, TrialFailed where no block has a result of A, of B and of an alignment.
+    Return the explanation with the results. ``blocks`` is the number of blocks; None for that of
+    the explained run, at most ten. Raise UserError for several comparisons or without suspected
+    settings; TrialFailed if no block has results of A, of B and of an alignment.
     """
     if len(explained.compared) > 1:
         raise UserError(
-            f"an ablation tests one comparison, and there are {len(explained.compared)}",
+            f"an ablation tests one comparison, but {len(explained.compared)} are selected",
             hint=f"choose one with --candidate, --test and --where: {titles(explained.compared)}",
         )
     stored, explanation = explained.stored, explained.compared[0]
     if len(stored.run.spec.workload.roles) > 1:
         raise UserError(
-            f"{stored.run.spec.workload.name} has several servers in a trial, whose settings an "
-            "ablation cannot tell apart",
+            f"{stored.run.spec.workload.name} runs several servers in a trial, and an ablation "
+            "cannot change the settings of only one",
             hint="vary the suspected option in the experiment, such as replica.options.NAME",
         )
     candidate = _treatment(stored, explanation.b)
@@ -64,8 +64,8 @@ def ablate(
     found = ablation(measured)
     if found is None:
         raise TrialFailed(
-            f"no block of run {measured.run.id} has a result of A, of B and of an alignment",
-            hint=f"`millrace results show {measured.run.id}` has each reason",
+            f"no block of run {measured.run.id} has results of A, of B and of an alignment",
+            hint=f"`millrace results show {measured.run.id}` shows why the trials failed",
         )
     return ExplainedRun(stored, (with_ablation(explanation, found),))
 
@@ -80,8 +80,8 @@ def _measure(path: Path, ablated: policy.AblationPlan, caller: Caller) -> Stored
             execute_run(stack, store, selection, caller)
         except Interrupted as stopped:
             hint = (
-                f"`millrace explain {ablated.spec.run}` shows what the blocks so far say; "
-                "with --ablate it starts again"
+                f"`millrace explain {ablated.spec.run}` uses the blocks so far; "
+                "with --ablate, it starts again"
             )
             raise Interrupted(stopped.message, hint=hint) from None
         return store.load_run(selection.run.id)
@@ -95,7 +95,7 @@ def _refuses(treatment: TreatmentRecord) -> policy.Refuses:
 
     def refuses(name: str, value: str | None) -> Literal["option", "value"] | None:
         if not {name, f"{OPTION}{name}"}.isdisjoint(treatment.levels):
-            return None  # a factor, not an option; or an option that the run has used
+            return None  # a factor, or an option that the run used already
         rules = databases.get(server.family).options
         if not options.knows(rules, options.known(server), name):
             return "option"

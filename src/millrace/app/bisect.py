@@ -1,4 +1,4 @@
-"""Search for a level change between two servers of a list."""
+"""Find the server in a list at which performance changed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,11 +24,11 @@ from millrace.servers import install
 
 @dataclass(frozen=True)
 class BisectionRequest:
-    """The request of a search: between ``good`` and ``bad``, in the list ``among``.
+    """A search between ``good`` and ``bad``, in the list ``among``.
 
-    ``workload`` is a built-in workload, a test of one, or an experiment file. ``options`` are
-    server options for all. ``confidence`` is a fraction, ``margin_percent`` None for the default.
-    The search is by the workload's primary metric or ``by_instructions``.
+    ``workload``: a built-in workload, one of its tests, or the path of an experiment file.
+    ``options``: options for all servers. ``margin_percent``: None for the default. ``confidence``:
+    a fraction. ``by_instructions``: compare instructions instead of the workload's primary metric.
     """
 
     good: str
@@ -50,10 +50,10 @@ def bisect(
     limit_s: float | None = None,
     fresh: bool = False,
 ) -> BisectionReport:
-    """Measure one server at a time until the change is found, or ``limit_s`` has passed.
+    """Measure one server at a time until the change is found or ``limit_s`` has passed.
 
-    Raise UserError where the ends are swapped, TrialFailed where an end cannot be measured, and
-    PermanentHostError where instructions cannot be counted here.
+    Raise UserError if ``bad`` is better than ``good``, TrialFailed if one of them cannot be
+    measured, and PermanentHostError if this host cannot count instructions.
     """
     if request.by_instructions:
         valgrind.find()
@@ -73,7 +73,7 @@ def bisect(
         chosen = policy.Bisect(experiment, seed=selection.run.seed)
         prepare = Preparation(stack, store, caller.on_event)
         executed = execute_campaign(store, selection, chosen, prepare, caller, limit_s=limit_s)
-        assert executed.stored is not None  # before any measurement, there is an end to measure
+        assert executed.stored is not None  # a new search always measures one end first
         found = bisection(store.load_run(selection.run.id, observations_too=True))
         if is_reversed(found):
             raise _reversed(found)
@@ -81,7 +81,7 @@ def bisect(
 
 
 def _experiment(request: BisectionRequest, servers: Sequence[str]) -> Experiment:
-    """Return the experiment of the workload's file, or one made of a built-in workload."""
+    """Return the experiment in the workload's file, or one for the built-in workload."""
     around = validation_context()
     # Each block is one trial of one server.
     overrides = Overrides(margin_percent=request.margin_percent, interleaved=True)
@@ -93,8 +93,8 @@ def _experiment(request: BisectionRequest, servers: Sequence[str]) -> Experiment
         return read(Path(workload), scale=scale, context=around, overrides=overrides)
     if scale is not None:
         raise UserError(
-            f"--scale {scale}: the workload {workload} has no scales",
-            hint="leave it out, or name an experiment file with --workload",
+            f"--scale {scale}: the built-in workload {workload} has no scales",
+            hint="leave out --scale, or give an experiment file with --workload",
         )
     text = policy.experiment_text(workload, servers)
     source = Path(f"--workload {workload}")
@@ -102,7 +102,7 @@ def _experiment(request: BisectionRequest, servers: Sequence[str]) -> Experiment
         return parse(text, source, scale=None, context=around, overrides=overrides)
     except ValidationError as incomplete:
         raise UserError(
-            str(incomplete), hint="write an experiment file, and name it with --workload"
+            str(incomplete), hint="write an experiment file, and give it with --workload"
         ) from None
 
 
@@ -114,5 +114,5 @@ def _reversed(found: Bisection) -> UserError:
     return UserError(
         f"{names[-1]} is better than {names[0]}: {value_text(bad, found.metric)} against "
         f"{value_text(good, found.metric)} {found.metric.unit}",
-        hint=f"swap them: --good {names[-1]} --bad {names[0]}",
+        hint=f"swap the servers: --good {names[-1]} --bad {names[0]}",
     )

@@ -28,29 +28,30 @@ def calibrate(
     limit_s: float | None = None,
     fresh: bool = False,
 ) -> Calibration:
-    """Measure the base of an experiment against itself, and then against itself slowed down.
+    """Compare the base of an experiment with itself, and then with itself slowed down.
 
-    Measure until there are ``verdicts`` A/A verdicts in all, and one on the ``injected`` slowdown
-    (``cpu``, ``fsync``, an option; None for no slowdown) in each group, or until ``limit_s`` has
-    passed. ``cpu`` slows loads down in interleaved trials only, whatever the design of the
-    experiment. Raise UserError for experiments that compare no speed.
+    Measure until there are ``verdicts`` A/A verdicts in total and, in each group, one verdict on
+    the ``injected`` slowdown (``cpu``, ``fsync`` or an option; None for no slowdown), or until
+    ``limit_s`` has passed. ``cpu`` cannot slow down loads in slices: such trials are interleaved.
+    Raise UserError for an experiment that does not compare speed.
     """
     if experiment.checked_workload.fills_disk:
         raise UserError(
-            f"{experiment.source}: trials that fill a disk show what servers do, no speed",
-            hint="calibrate with an experiment that compares speeds",
+            f"{experiment.source}: trials that fill a disk do not measure speed",
+            hint="calibrate with an experiment that compares speed",
         )
     if injected == CPU and experiment.slices and not experiment.checked_workload.drives:
         if experiment.requires_slices:
             raise UserError(
-                f"{experiment.source}: in slices, no load can be slowed down",
+                f"{experiment.source}: millrace cannot slow down loads in slices",
                 hint="calibrate with --slowdown none or --slowdown NAME=VALUE, or --interleaved",
             )
         experiment = without_slices(experiment)
         caller.on_event(
             Notice(
-                "millrace slows loads down in interleaved trials only, so it interleaves all "
-                "trials; they say nothing about runs in slices, which --slowdown none calibrates"
+                "loads can be slowed down in interleaved trials only, so all trials are "
+                "interleaved; the result does not apply to runs in slices, which --slowdown none "
+                "calibrates"
             )
         )
     calibrated = policy.calibration_experiment(experiment)
@@ -82,10 +83,9 @@ def calibrate_by(
     limit_s: float | None = None,
     fresh: bool = False,
 ) -> Calibration:
-    """Measure the blocks that ``choose_block`` returns, of an experiment that calibrates.
+    """Measure the blocks of a calibration experiment that ``choose_block`` returns.
 
-    The block ``check`` is prepared first, so that its errors end the command before anything is
-    measured.
+    Prepare the block ``check`` first, so that its errors end the command before any measurement.
     """
     with measuring(path, f"calibrate {calibrated.name}", caller) as (stack, store):
         selection = select_run(store, calibrated, caller, fresh=fresh)
@@ -101,12 +101,12 @@ def calibrate_by(
             calibrated, seed=seed, verdicts=verdicts, choose_block=choose_block
         )
         executed = execute_campaign(store, selection, chosen, prepare, caller, limit_s=limit_s)
-        assert executed.stored is not None  # without a block, there is always a first one
+        assert executed.stored is not None  # a new calibration always measures one block
         return calibration(executed.stored)
 
 
 def _refuse_attached(experiment: Experiment) -> None:
-    """Refuse to slow down attached servers before anything is measured."""
+    """Raise UserError if a server of the experiment is attached: it cannot be slowed down."""
     attached = {row.name for row in install.list_servers() if row.state == "attached"}
     of_servers = (each for each in experiment.factors if split_role(each.name)[1] == SERVER)
     named = {str(resolved_level(each, level)) for each in of_servers for level in each.levels}

@@ -1,4 +1,4 @@
-"""Compare results of other benchmarks: paired treatments, and series."""
+"""Compare results of other benchmarks: paired treatments and series."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,14 +19,15 @@ from millrace.model.measurements import Direction
 from millrace.stats.change_points import Sensitivity
 
 MARGIN = 0.02
-"""The smallest difference that matters unless the user says otherwise, but of instructions."""
+"""The default margin, except for instruction counts."""
 
 
 @dataclass(frozen=True)
 class Criteria:
-    """The criteria of verdicts: margin (a fraction), error rate, direction.
+    """The criteria of verdicts.
 
-    None for the margin takes that of the unit, for the direction the file's.
+    ``margin`` is a fraction, None for the default of the unit. ``alpha`` is the error rate.
+    ``direction`` is the better one, None for the file's.
     """
 
     margin: float | None
@@ -52,7 +53,7 @@ class ComparedPairs(NamedTuple):
 class ComparedSeries(NamedTuple):
     """The changes of a series, the better direction of its values, and their margin.
 
-    ``is_sorted`` says that the rows were brought into the order of their times.
+    ``is_sorted``: whether the rows had to be sorted by time.
     """
 
     analyzed: AnalyzedSeries
@@ -62,7 +63,7 @@ class ComparedSeries(NamedTuple):
 
 
 def compare_paired(file: Path, criteria: Criteria, *, base: str | None) -> ComparedPairs:
-    """Compare treatments that were interleaved in blocks; None for ``base`` takes the first one."""
+    """Compare treatments that were interleaved in blocks; ``base`` None is the first one."""
     pairs = paired.read(file)
     chosen = paired.base_of(called(file), pairs.values, base)
     better = pairs.measure.better(criteria.direction)
@@ -89,7 +90,7 @@ def compare_paired(file: Path, criteria: Criteria, *, base: str | None) -> Compa
 
 
 def _work(counts: Mapping[str, Mapping[str, Counts]]) -> Work:
-    # Only open-loop trials have a schedule, and all of a comparison are.
+    # Only open-loop trials skip operations, and either all trials of a file are open-loop or none.
     is_open = any(each.skipped for of_blocks in counts.values() for each in of_blocks.values())
     return {
         treatment: {block: _trial_work(each, is_open=is_open) for block, each in of_blocks.items()}

@@ -17,9 +17,9 @@ from millrace.store.store import Store
 
 @dataclass(frozen=True)
 class Confirmation:
-    """The outcome for a change, and for those of other metrics measured in the same trials.
+    """The outcome for a change, and for changes of other metrics that the same trials measured.
 
-    ``outcomes`` starts with the change's own, ``changes`` are the same as histories show them, and
+    ``outcomes`` starts with that of the change itself. ``changes`` are the changed series' views.
     ``blocks`` is the number of blocks of the run that measured them.
     """
 
@@ -31,16 +31,17 @@ class Confirmation:
 def confirm(path: Path, change: str, caller: Caller, *, blocks: int | None = None) -> Confirmation:
     """Measure the builds before and after a change again, interleaved.
 
-    ``change`` is the beginning of its id; ``blocks`` None takes as many as a change of its size
-    needs. Raise UserError where the change is settled already or cannot be measured again.
+    ``change`` is the beginning of its id. ``blocks`` is the number of blocks, None for as many as a
+    change of this size needs. Raise UserError if the change is already confirmed or withdrawn, or
+    its builds cannot be measured again.
     """
     with Store.open(path, create=False) as store:
         candidate = store.histories.find_change(change)
         if candidate.state != "candidate":
             reason = f": {candidate.reason}" if candidate.reason else ""
             raise UserError(
-                f"change {candidate.id} at {candidate.label} is {candidate.state} already{reason}",
-                hint="`millrace history show` shows what is known of it",
+                f"change {candidate.id} at {candidate.label} is already {candidate.state}{reason}",
+                hint="`millrace history show` shows its state and its measurements",
             )
         plan = policy.planned(store, candidate, blocks)
     builds = plan.builds
@@ -55,7 +56,7 @@ def confirm(path: Path, change: str, caller: Caller, *, blocks: int | None = Non
         try:
             execute_run(stack, store, selection, caller, retry_failed=True)
         except Interrupted as stopped:
-            hint = "nothing is decided yet; the same command resumes where it stopped"
+            hint = "the change is still a candidate; the same command resumes the measurement"
             raise Interrupted(stopped.message, hint=hint) from None
         measured = store.load_run(selection.run.id, observations_too=True)
         found = outcomes(store.histories, candidate, measured, builds.ends, utc_now())

@@ -1,8 +1,8 @@
-"""Count instructions: a run whose trials are starts of its servers in callgrind, and no others.
+"""Count instructions: each trial of the run starts a server under callgrind.
 
-Instructions are counted one by one, so neither speed nor other work of the host changes them. What
-remains is the server's own: where its memory lies, and what its heap has been through. Starts
-differ in these, and only their spread is an error.
+Neither the speed of the host nor other load changes the counts. They vary only with the memory
+layout and the state of the server's heap, which differ from start to start. The spread between
+starts is therefore the measurement error.
 """
 
 from dataclasses import replace
@@ -33,10 +33,10 @@ def count(
 ) -> CountedRun:
     """Count the instructions of an experiment's statements on each of its servers.
 
-    The run is in the store at ``path``: the newest that can be resumed, whose failed starts are
-    repeated, or a new one if there is none or with ``fresh``. Clients are one at a time, whatever
-    the experiment says. Raise PermanentHostError without valgrind, UserError for an experiment
-    without statements to count, and Interrupted when the user stops; calling it again resumes.
+    Resume the newest run in the store at ``path`` and repeat its failed starts; begin a new run if
+    there is none, or with ``fresh``. A single client executes the statements, whatever the
+    experiment defines. Raise PermanentHostError without valgrind, UserError for an experiment
+    without statements to count, and Interrupted if the user stops; another call resumes.
     """
     program = valgrind.find()
     counting_alone = _experiment(experiment, starts)
@@ -54,24 +54,24 @@ def count(
 
 
 def comparisons(experiment: Experiment) -> int:
-    """Return the number of comparisons that a count of the experiment has."""
+    """Return the number of comparisons in a count of the experiment."""
     compare = experiment.compare
     plan = expand(_experiment(experiment, starts=1), seed=seed_of(experiment))
     return sum(each.levels[compare.factor] != compare.base for each in plan.treatments)
 
 
 def _experiment(experiment: Experiment, starts: int) -> Experiment:
-    """Return the experiment that counts ``starts`` of each server and measures nothing else."""
+    """Return the experiment that counts ``starts`` starts of each server and measures no speed."""
     if experiment.compare.factor == CLIENTS:
         raise UserError(
-            f"{experiment.source} compares numbers of clients: a client's statements have the "
-            "same instructions whatever other clients do",
+            f"{experiment.source} compares numbers of clients, which do not change the "
+            "instructions per statement",
             hint="compare servers or options",
         )
     return replace(
         without_slices(experiment),
         name=short_name(f"{RUN_PREFIX}{experiment.name}"),
-        # A single client is driven, whatever their number is.
+        # A count always uses a single client.
         factors=tuple(each for each in experiment.factors if each.name != CLIENTS),
         blocks=0,
         sequential=False,
@@ -90,6 +90,6 @@ def _refuse(experiment: Experiment, treatment: Treatment, prepared: PreparedTrea
     if why is not None:
         raise UserError(
             f"{experiment.source}: {treatment.label}: {why}",
-            hint="count servers that millrace starts, with a workload that drives clients on "
-            'tables of a lasting engine, with snapshot = "on"',
+            hint="count servers that millrace starts, with a workload that runs clients on "
+            'tables of a persistent engine, and with snapshot = "on"',
         )

@@ -1,4 +1,4 @@
-"""Find what makes results of this host less trustworthy; docs/doctor.md explains each check."""
+"""Find what makes results on this host less trustworthy; docs/doctor.md explains each check."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,11 @@ from millrace.trial.cpu_idle import WORTH_AVOIDING_US
 
 @dataclass(frozen=True)
 class ObservedHost:
-    """A host at one moment; ``work_dir`` is of instances' data, CPUs wake up with ``latencies``."""
+    """The state of a host at one time.
+
+    ``work_dir`` is the directory of the instances' data; ``latencies`` are the wake-up latencies of
+    CPUs, empty if they could not be measured.
+    """
 
     facts: HostFacts
     activity: Activity
@@ -25,7 +29,7 @@ class ObservedHost:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a rule, with a ``hint`` where something is wrong."""
+    """The result of a rule; ``hint`` is what to do, None if nothing is wrong."""
 
     observed: str
     status: Literal["ok", "warn", "problem", "unknown"]
@@ -37,7 +41,7 @@ CHECKS: list[tuple[str, str, Rule]] = []  # as defined: the order of docs/doctor
 
 
 def check(name: str, why: str) -> Callable[[Rule], Rule]:
-    """Add a check that applies a rule; ``why`` says how what it examines can harm results."""
+    """Return a decorator that adds a rule as a check; ``why`` is how it can harm results."""
 
     def add(rule: Rule) -> Rule:
         CHECKS.append((name, why, rule))
@@ -50,12 +54,12 @@ NOT_SHOWN = Result("this host does not show it", "unknown")
 
 
 def warn_if(is_harmful: object, observed: str, hint: str) -> Result:
-    """Return a result that is a warning where something is harmful."""
+    """Return a warning if ``is_harmful``, else an ok result without the hint."""
     return Result(observed, "warn", hint) if is_harmful else Result(observed, "ok")
 
 
 def graded(observed: str, hint: str, *, is_ok: bool, is_problem: bool) -> Result:
-    """Return a result that is fine, a problem, or else a warning."""
+    """Return a result with status ok or problem, or else a warning."""
     if is_ok:
         return Result(observed, "ok")
     return Result(observed, "problem" if is_problem else "warn", hint)
@@ -67,7 +71,7 @@ _SHOWN_CPUS = 4
 _SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit")
 
 
-@check("governor", "other governors change the CPU's frequency with the load of the moment before")
+@check("governor", "other governors change the CPU's frequency with its recent load")
 def _governor(host: ObservedHost) -> Result:
     frequency = host.facts.frequency
     if frequency.governor is None:
@@ -95,7 +99,7 @@ def _turbo(host: ObservedHost) -> Result:
     return warn_if(frequency.turbo, "on" if frequency.turbo else "off", switch)
 
 
-@check("other load", "what else runs takes CPU, caches and disk from the server under test")
+@check("other load", "other programs take CPU, caches and disk from the server under test")
 def _other_load(host: ObservedHost) -> Result:
     activity = host.activity
     if activity.busy_share is None:
@@ -140,7 +144,7 @@ def _virtual_machine(host: ObservedHost) -> Result:
     )
 
 
-@check("steal time", "time the hypervisor gave to others while this host wanted to run")
+@check("steal time", "the hypervisor ran other machines while this host needed the CPU")
 def _steal(host: ObservedHost) -> Result:
     share = host.activity.steal_share
     if share is None:
@@ -155,7 +159,7 @@ def _steal(host: ObservedHost) -> Result:
 
 @check(
     "CPU wake-up",
-    "a CPU that slept is late in every answer to few clients, and hides a server's own time",
+    "with few clients, CPUs sleep between requests; waking up adds to each response time",
 )
 def _wakeup(host: ObservedHost) -> Result:
     latencies = host.latencies
@@ -166,7 +170,7 @@ def _wakeup(host: ObservedHost) -> Result:
         for cpu in sorted(latencies, key=lambda cpu: -cpu.idle_us)[:_SHOWN_CPUS]
     )
     if len(latencies) > _SHOWN_CPUS:
-        observed += f", {len(latencies) - _SHOWN_CPUS} more that are quicker"
+        observed += f", {len(latencies) - _SHOWN_CPUS} faster ones"
     return warn_if(
         any(cpu.idle_us - cpu.awake_us >= WORTH_AVOIDING_US for cpu in latencies),
         observed,
@@ -174,7 +178,7 @@ def _wakeup(host: ObservedHost) -> Result:
     )
 
 
-@check("CPU limit", "a control group that used up its share is stopped until the next period")
+@check("CPU limit", "a control group that has used up its quota is stopped until the next period")
 def _cpu_limit(host: ObservedHost) -> Result:
     cpus = host.facts.limits.cpus
     return warn_if(
@@ -184,7 +188,7 @@ def _cpu_limit(host: ObservedHost) -> Result:
     )
 
 
-@check("swap", "a server whose memory was swapped out waits for the disk at moments nobody chose")
+@check("swap", "a server whose memory was swapped out waits for the disk at random times")
 def _swap(host: ObservedHost) -> Result:
     memory = host.facts.memory
     swap, used = memory.swap_bytes, memory.swap_used_bytes
@@ -203,7 +207,7 @@ def _swap(host: ObservedHost) -> Result:
 
 @check(
     "transparent huge pages",
-    "with `always`, memory is merged into huge pages by chance, and stalls while it happens",
+    "with `always`, the kernel merges memory into huge pages at random, which causes stalls",
 )
 def _huge_pages(host: ObservedHost) -> Result:
     setting = host.facts.huge_pages.transparent
@@ -216,9 +220,7 @@ def _huge_pages(host: ObservedHost) -> Result:
     )
 
 
-@check(
-    "NUMA", "memory of another node is slower, and where memory lands differs from start to start"
-)
+@check("NUMA", "memory of another node is slower, and its placement differs from start to start")
 def _numa(host: ObservedHost) -> Result:
     numa = host.facts.numa
     if numa.nodes is None:
@@ -231,14 +233,14 @@ def _numa(host: ObservedHost) -> Result:
     )
 
 
-@check("filesystem", "a load is mostly writes: where they go decides what they cost")
+@check("filesystem", "loads mostly write, and the file system decides the cost of writes")
 def _filesystem(host: ObservedHost) -> Result:
     filesystem = host.facts.filesystem
     kind, options = filesystem.type, filesystem.options or ()
     if kind is None:
         return Result(f"{host.work_dir}: not seen", "unknown")
     observed = f"{kind} at {filesystem.mount_point}"
-    if not host.facts.virtualisation.virtual_machine:  # virtual disks say nothing of real ones
+    if not host.facts.virtualisation.virtual_machine:  # a virtual disk hides the type of the disk
         disk = {True: ", rotating disk", False: ", solid-state disk", None: ""}
         observed += disk[filesystem.rotational]
     doubts = {
@@ -299,14 +301,14 @@ def _address_layout(host: ObservedHost) -> Result:
     return warn_if(aslr == 0, observed, "sudo sysctl kernel.randomize_va_space=2")
 
 
-@check("power", "on battery the CPU is held back")
+@check("power", "on battery, the CPU runs slower")
 def _power(host: ObservedHost) -> Result:
     on_battery = host.activity.on_battery
     observed = {None: "no battery", True: "on battery", False: "mains"}[on_battery]
     return Result(observed, "problem", "plug it in") if on_battery else Result(observed, "ok")
 
 
-@check("heat", "a hot CPU slows itself down, and later trials more than earlier ones")
+@check("heat", "a hot CPU slows down, so later trials are slower than earlier ones")
 def _heat(host: ObservedHost) -> Result:
     throttled = host.activity.throttled
     if throttled is None:
@@ -357,7 +359,7 @@ def _tracing(host: ObservedHost) -> Result:
 
 @check(
     "open files",
-    "a server that gets fewer files than it asks for makes its caches smaller, silently",
+    "a server with too few file descriptors silently makes its caches smaller",
 )
 def _open_files(host: ObservedHost) -> Result:
     return _limit(host.activity.open_files, 65_535, "nofile", "* hard nofile 1048576")
@@ -390,18 +392,18 @@ def _confinement(host: ObservedHost) -> Result:
 
 
 def examine(facts: HostFacts, work_dir: Path, *, sample_s: float = 0.5) -> tuple[Finding, ...]:
-    """Observe the host of these ``host.facts`` for ``sample_s`` seconds, then check it."""
+    """Observe this host for ``sample_s`` seconds, and return the findings of all checks."""
     activity = observe(Path("/"), sample_s)
     try:
         latencies: Sequence[cpu_idle.IdleLatency] = cpu_idle.measure()
     except MillraceError:
-        latencies = ()  # which is a finding
+        latencies = ()  # a finding reports this
     return judge(facts, activity, work_dir, latencies)
 
 
 def judge(
     facts: HostFacts, activity: Activity, work_dir: Path, latencies: Sequence[cpu_idle.IdleLatency]
 ) -> tuple[Finding, ...]:
-    """Run every check on what was observed; observes nothing itself."""
+    """Return the findings of all checks on these observations."""
     host = ObservedHost(facts, activity, work_dir, tuple(latencies))
     return tuple(Finding(check=name, why=why, **vars(rule(host))) for name, why, rule in CHECKS)

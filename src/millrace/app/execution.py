@@ -1,4 +1,4 @@
-"""Execute runs for the use cases: select, prepare, and hand them to the scheduler."""
+"""Execute runs for the use cases: select a run, prepare it, and pass it to the scheduler."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -32,7 +32,7 @@ RESUMES = "the same command resumes where it stopped"
 
 @dataclass(frozen=True)
 class Caller:
-    """The caller of a use case: its ``command``, which new runs record, and who gets events."""
+    """The caller of a use case: the command line that new runs record, and the event handler."""
 
     command: str
     on_event: OnEvent = ignore
@@ -40,7 +40,10 @@ class Caller:
 
 @contextmanager
 def measuring(path: Path, purpose: str, caller: Caller) -> Iterator[tuple[ExitStack, Store]]:
-    """Reserve the host and open the store at ``path``, until the returned stack is closed."""
+    """Reserve the host and open the store at ``path`` for the block; yield a stack and the store.
+
+    The stack closes at the end of the block.
+    """
     with ExitStack() as stack:
         stack.enter_context(exclusive_host(purpose, caller.on_event))
         yield stack, stack.enter_context(Store.open(path))
@@ -56,9 +59,9 @@ def run(
 ) -> RunReport:
     """Measure the trials of an experiment that have no result; return the report of its run.
 
-    The run is the newest in the store at ``path`` that can be resumed, a new one if there is none
-    or with ``fresh``. Raise Interrupted when the user stops it, HostError when the host cannot
-    continue; calling it again resumes the run.
+    Resume the newest run in the store at ``path``; begin a new run if there is none, or with
+    ``fresh``. Raise Interrupted if the user stops it, HostError if the host cannot continue;
+    another call resumes the run.
     """
     with measuring(path, f"run {experiment.name}", caller) as (stack, store):
         wanted = experiment
@@ -85,7 +88,7 @@ def select_run(
     fresh: bool = False,
     tools: Mapping[str, str] = {},
 ) -> RunSelection:
-    """Return the run that this caller resumes, or a new one; ``tools`` are versions of its own."""
+    """Return the run to resume, or a new one; record also the versions of ``tools``."""
     selection = resume.select_run(
         store,
         experiment,
@@ -100,7 +103,7 @@ def select_run(
 
 
 def new_run(plan: Plan, caller: Caller) -> RunSelection:
-    """Return a new run of a plan, whatever earlier runs exist."""
+    """Return a new run of a plan, even if an earlier one could be resumed."""
     run = new_run_record(plan, host_record(), versions(), caller.command)
     return RunSelection(run, plan, is_new=True)
 
@@ -113,7 +116,7 @@ def execute_run(
     *,
     retry_failed: bool = False,
 ) -> Executed:
-    """Execute the trials without a result of an experiment's run, fixed or sequential."""
+    """Execute the trials of a run that have no result, in a fixed or a sequential design."""
     policy: Policy = Fixed(selection, retry_failed=retry_failed)
     plan = selection.plan
     if plan.experiment.sequential:
@@ -139,10 +142,10 @@ def execute_campaign(
     *,
     limit_s: float | None,
 ) -> Executed:
-    """Execute a run that grows block by block.
+    """Execute a run whose policy adds blocks one by one.
 
-    A stored failure would count against its treatment permanently, so a transient host error ends
-    the command instead.
+    A transient host error ends the command, because a stored failure would count against its
+    treatment permanently.
     """
     rules = Rules(limit_s=limit_s, stop_at_host_errors=True)
     with resumable_host(), _resumable():
@@ -165,7 +168,7 @@ def _resumable() -> Iterator[None]:
 
 @contextmanager
 def resumable_host() -> Iterator[None]:
-    """Add to a transient host error how to resume once the host is usable again."""
+    """Add the hint to resume to a transient host error."""
     try:
         yield
     except PermanentHostError:
@@ -176,12 +179,12 @@ def resumable_host() -> Iterator[None]:
 
 
 def host_record() -> HostRecord:
-    """Return the facts of this host now, with doctor's findings."""
+    """Return the current facts of this host, with the findings of ``doctor``."""
     facts = host.facts(paths.work_dir())
     findings = doctor.examine(facts, paths.work_dir())
     return HostRecord(host.host_id(facts), facts.replace(findings=findings))
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that a run is recorded with."""
+    """Return the versions to record with a run: millrace's and those of the data sets."""
     return {"millrace": __version__, **datasets.versions()}

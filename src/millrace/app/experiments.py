@@ -52,7 +52,7 @@ def read_experiment(
 
 
 def left_out_of_files(experiment: Experiment) -> list[str]:
-    """Return the notes on option files: what was left out of each, and why."""
+    """Return notes on the settings that were left out of option files, with the reasons."""
     return [
         note
         for name, definition in experiment.configurations.items()
@@ -61,9 +61,10 @@ def left_out_of_files(experiment: Experiment) -> list[str]:
 
 
 def within_limit(store: Store | None, experiment: Experiment) -> Experiment:
-    """Return the experiment with trials that fit into its limit of time.
+    """Return the experiment with its trials shortened to fit into its time limit.
 
-    They are those of its newest run here, whatever limit that had, so that a longer one resumes it.
+    If it has a run on this host, return the variant of the newest run whatever its time limit was,
+    so that a longer limit resumes that run.
     """
     variants = budget.shortened(experiment)
     if store is not None and len(variants) > 1:
@@ -80,10 +81,10 @@ def within_limit(store: Store | None, experiment: Experiment) -> Experiment:
 
 
 def with_profile(experiment: Experiment) -> tuple[Experiment, str | None]:
-    """Return the experiment with the profiled block that runs have by default, where this host can.
+    """Return the experiment with the default profiled block, if this host can profile.
 
-    Also return a note for the user, if the run has no profiled block although nobody said so, or
-    could have none. Blocks and limit of time are final.
+    Also return a note for the user if this host cannot profile blocks, else None. The blocks and
+    the time limit of the experiment must be final.
     """
     profiled = budget.with_default_profile(experiment)
     why = _no_profile() if profiled.profile_blocks else None
@@ -94,15 +95,15 @@ def with_profile(experiment: Experiment) -> tuple[Experiment, str | None]:
 
 
 def require_profile(experiment: Experiment) -> None:
-    """Raise HostError where the user wants profiled blocks and this host cannot have them."""
+    """Raise HostError if the user requires profiled blocks, but this host cannot profile."""
     is_wanted = experiment.profile_blocks and not experiment.profiles_by_default
     if is_wanted and (why := _no_profile()) is not None:
-        hint = f"{why.hint}; or --profile-blocks 0" if why.hint else "--profile-blocks 0"
+        hint = f"{why.hint}; or use --profile-blocks 0" if why.hint else "use --profile-blocks 0"
         raise HostError(f"profiled blocks need perf: {why.message}", hint=hint)
 
 
 def _no_profile() -> Unavailable | None:
-    """Return why this host can profile no block; None where it can."""
+    """Return the reason why this host cannot profile blocks; None if it can."""
     try:
         profile.require_usable()
     except Unavailable as why:
@@ -112,10 +113,10 @@ def _no_profile() -> Unavailable | None:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A plan, its estimate, and the changes that it would show, where an earlier run tells.
+    """A plan, its estimate, and the changes that it would show (None without an earlier run).
 
-    ``notes`` say what was left out of option files, where its trials are shorter than those of the
-    experiment, or tests are missing, why no block is profiled, and where it could have slices.
+    ``notes`` for the user: settings left out of option files or by servers, shortened or missing
+    trials, reasons why no block is profiled, and possible slices.
     """
 
     plan: Plan
@@ -125,9 +126,9 @@ class PlannedRun:
 
 
 def plan(path: Path, experiment: Experiment) -> PlannedRun:
-    """Expand an experiment and estimate it from the trials of the store at ``path``, if it exists.
+    """Expand an experiment, and estimate it from the trials in the store at ``path``, if it exists.
 
-    Start nothing. Raise UserError for an experiment that this host cannot measure.
+    No server is started. Raise UserError for an experiment that this host cannot measure.
     """
     preparation.refuse_missing_cpus(experiment)
     with ExitStack() as stack:

@@ -20,7 +20,7 @@ from millrace.store.store import Store
 
 _SHOWN = 8
 _MOST_OF_IT = 0.5
-_LEAST_SHARE = 0.1  # of the difference, for a cause to be named in a run's summary
+_LEAST_SHARE = 0.1  # of the difference: smaller causes are not named in a run's summary
 _NAMED = frozenset((
     "environment", "plan", "option", "work", "compression", "lock", "storage", "client",
     "instructions", "tables",
@@ -29,11 +29,11 @@ _NAMED = frozenset((
 
 @dataclass(frozen=True)
 class Selection:
-    """The treatments to explain, by levels as a user writes them.
+    """The treatments to explain, as the user wrote their levels.
 
-    ``base`` is A, ``candidates`` are B, ``factor`` is the factor of both; without them, they are
-    the experiment's base and all its other levels. ``test`` and ``where`` (FACTOR=LEVEL) fix other
-    factors at some levels.
+    ``base``: level of A, None for the experiment's base. ``candidates``: levels of B, empty for all
+    others. ``factor``: the factor of these levels, None to infer it. ``test`` and ``where``
+    (FACTOR=LEVEL): the permitted levels of other factors.
     """
 
     base: str | None = None
@@ -45,7 +45,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class ExplainedRun:
-    """A run, loaded with its observations, its selected comparisons, and its ablations."""
+    """A run with its observations, its selected comparisons, and its ablations."""
 
     stored: StoredRun
     compared: tuple[Explanation, ...]
@@ -53,16 +53,15 @@ class ExplainedRun:
 
     @property
     def explanations(self) -> tuple[Explanation, ...]:
-        """The comparisons, with the results of ablations."""
+        """Return the comparisons, with the results of the ablations."""
         return tuple(with_ablations(each, self.ablations) for each in self.compared)
 
 
 def explain_run(path: Path, run: str, selection: Selection) -> ExplainedRun:
     """Explain a run of the store at ``path``, with the results of its ablations.
 
-    ``run`` is an id, its beginning, or ``latest``; an ablation stands for the run that it tested.
-    Nothing is measured. Raise UserError for levels that do not exist, or without observations or
-    finished trials.
+    ``run`` is an id, its beginning, or ``latest``; for an ablation, explain the run that it tested.
+    Raise UserError for unknown levels, or for a run without observations or finished trials.
     """
     with Store.open(path, read_only=True) as store:
         stored = store.load_run(_run_to_explain(store, run).id, observations_too=True)
@@ -75,7 +74,7 @@ def explain_run(path: Path, run: str, selection: Selection) -> ExplainedRun:
         )
     if not any(map(is_observed, found)):
         raise UserError(
-            f"run {stored.run.id} holds no observations: only its speed was measured",
+            f"run {stored.run.id} has no observations: only speed was measured",
             hint="measure it again with collectors, and a few blocks with the profiler: "
             "`millrace run FILE --new --collectors all --profile-blocks 3`",
         )
@@ -85,7 +84,7 @@ def explain_run(path: Path, run: str, selection: Selection) -> ExplainedRun:
 def explanations_of_report(
     stored: StoredRun, base: Level, ablations: Sequence[StoredRun]
 ) -> tuple[Explanation, ...]:
-    """Return explanations of all levels against ``base``, with ablations; none if unobserved."""
+    """Return explanations of all levels against ``base``; empty for a run without observations."""
     factor = stored.run.spec.compare.factor
     has_observations = not all(attempt.observations.is_empty for attempt in stored.attempts)
     if not has_observations or len(stored.run.spec.levels[factor]) < 2:
@@ -99,10 +98,10 @@ def first_causes(
 ) -> Mapping[tuple[str, str], FirstCause]:
     """Return the first cause of each explained comparison, by the ids of base and candidate.
 
-    Where CPU time ranks first, it is the cause, and no other that makes less of the difference.
-    Builds alone name nothing, nor what could merely be a part of such a cause; what costs the side
-    that looks faster is not a cause, nor what can have made less than half. Of several settings
-    that are only possible none is named.
+    If CPU time ranks first and no cause was shown by measurement, it is the first cause. Otherwise,
+    it is the highest-ranked cause of a kind in ``_NAMED`` that can be most of the difference and
+    does not slow down the faster side. A cause that is only possible counts if it ranks first and
+    is not one of several possible settings.
     """
     ids = {frozenset(each.levels.items()): each.id for each in stored.treatments}
     found = {}
@@ -136,7 +135,7 @@ def first_causes(
 
 
 def _is_doubtful(causes: Sequence[LikelyCause]) -> bool:
-    """Return whether the first two causes are settings of which either is only possible."""
+    """Return whether the first two causes are both settings that are only possible."""
     possible = [
         each.kind == "option" and each.certainty == Certainty.POSSIBLE for each in causes[:2]
     ]
@@ -144,7 +143,10 @@ def _is_doubtful(causes: Sequence[LikelyCause]) -> bool:
 
 
 def _leading_functions(explanation: Explanation) -> Mapping[str, tuple[float, float]]:
-    """Return the functions that make most of a difference in time, if most of that is CPU time."""
+    """Return the functions with most of the time difference, each with µs and share.
+
+    Return an empty mapping if less than half of the difference is CPU time.
+    """
     profile, found = explanation.profile, explanation.differences
     if profile is None or found is None or not found.latency.mean:
         return {}
@@ -158,7 +160,7 @@ def _leading_functions(explanation: Explanation) -> Mapping[str, tuple[float, fl
 
 
 def _run_to_explain(store: Store, wanted: str) -> RunRecord:
-    """Return the run of that name; for an ablation, the run that it tested."""
+    """Return the run named ``wanted``; for an ablation, the run that it tested."""
     found = store.find_run(wanted)
     ablates = found.spec.tested
     if ablates is None:
@@ -167,7 +169,7 @@ def _run_to_explain(store: Store, wanted: str) -> RunRecord:
     if tested is None:
         raise UserError(
             f"run {found.id} is an ablation of run {ablates.run}, which is no longer in the store",
-            hint="name a run with observations; `millrace results list` has all",
+            hint="name a run with observations; `millrace results list` lists all runs",
         )
     return tested
 
@@ -196,7 +198,7 @@ def explain_levels(stored: StoredRun, selection: Selection) -> tuple[Explanation
 
 @dataclass(frozen=True)
 class _Resolved:
-    """The levels that a selection stands for; ``fixed`` are the permitted ones of other factors."""
+    """The levels of a selection; ``fixed`` has the permitted levels of other factors."""
 
     factor: str
     base: Level
@@ -222,15 +224,14 @@ def _resolved(stored: StoredRun, selection: Selection) -> _Resolved:
     candidates = list(named) or [level for level in known if level != base]
     if not candidates:
         raise UserError(
-            f"{level_value(base)} is the only level of {factor}, so there is nothing to compare "
-            f"it with",
+            f"{level_value(base)} is the only level of {factor}: there is nothing to compare",
             hint="measure another level in the same run",
         )
     if factor in fixed:
         option = "--test (or --where)" if factor == "test" else "--where"
         raise UserError(
-            f"{factor} is what is compared here",
-            hint=f"leave {option} out; --base and --candidate name levels of {factor}",
+            f"{factor} is the compared factor, so {option} cannot fix its level",
+            hint=f"leave out {option}; --base and --candidate select levels of {factor}",
         )
     return _Resolved(factor, base, candidates, fixed)
 
@@ -238,9 +239,10 @@ def _resolved(stored: StoredRun, selection: Selection) -> _Resolved:
 def _factor_with_levels(
     asked: Sequence[str], levels: Mapping[str, Sequence[Level]], compared: str
 ) -> str:
-    """Return the factor that has all ``asked`` levels: the compared one, or the only other.
+    """Return the factor with all ``asked`` levels: the compared factor, or the only other one.
 
-    A factor with exactly that spelling of its levels comes first.
+    Prefer a factor whose levels have exactly this spelling. Return ``compared`` if no single other
+    factor has the levels.
     """
     exactly = {name for name, known in levels.items() if {*asked} <= {*map(str, known)}}
     anyhow = {
@@ -257,7 +259,7 @@ def _factor_with_levels(
 
 
 def _fixed_factors(stored: StoredRun, selection: Selection) -> dict[str, list[Level]]:
-    """Return the permitted levels of fixed factors; a test is a level where tests vary."""
+    """Return the permitted levels by factor; ``test`` is one of these factors if it varies."""
     levels, test = stored.run.spec.levels, selection.test
     asked = [_assignment(text) for text in selection.where]
     if test is not None and "test" in levels:
@@ -278,13 +280,13 @@ def _assignment(text: str) -> tuple[str, str]:
     name, equals, level = text.partition("=")
     if not equals:
         raise UserError(
-            f"--where {text}: expected FACTOR=LEVEL", hint="as in --where engine=InnoDB"
+            f"--where {text}: expected FACTOR=LEVEL", hint="for example --where engine=InnoDB"
         )
     return name.strip(), level.strip()
 
 
 def _level(factor: str, text: str, known: Sequence[Level]) -> Level:
-    """Return the level of the factor with this spelling; raise UserError where it has none."""
+    """Return the level of the factor that ``text`` spells; raise UserError if there is none."""
     named = level_named(text, known)
     if named is None:
         what = f"the factor {factor} has no level"
@@ -293,13 +295,13 @@ def _level(factor: str, text: str, known: Sequence[Level]) -> Level:
 
 
 def _unknown(name: str, known: Collection[str], what: str, listed: str = "") -> UserError:
-    """Return the error of an unknown name; ``listed`` replaces the list of ``known`` names."""
+    """Return the error for an unknown name; ``listed`` replaces the list of known names."""
     likely = nearest(name, known)
     meant = f"did you mean {likely!r}? " if likely else ""
     return UserError(f"{what} {name!r}", hint=f"{meant}there is: {listed or ', '.join(known)}")
 
 
 def titles(found: Sequence[Explanation]) -> str:
-    """Name the first few comparisons, and count the others."""
+    """Return the titles of the first comparisons, and the number of others."""
     more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     return "; ".join(title(each) for each in found[:_SHOWN]) + more

@@ -1,4 +1,4 @@
-"""Keep histories: record runs, detect changes, show, acknowledge and forget them."""
+"""Manage histories: record and forget runs; detect, show and acknowledge changes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ _SHOWN_SERIES = 8
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """The points of a run, the effect of recording them, and what was left out, a clause each."""
+    """The points of a run, the effect of recording them, and a clause for each omission."""
 
     run: str
     part: HistoryPart
@@ -43,10 +43,10 @@ class RecordedRun:
 def record(
     path: Path, run: str, *, reference: str | None, label: str | None, date: datetime | None
 ) -> RecordedRun:
-    """Add a run's ratios to a reference build to the histories of the store at ``path``.
+    """Add a run's points, its ratios to a reference build, to the histories of the store.
 
-    ``date`` is UTC unless it has a zone; without it the points are as old as the run. Those of an
-    imported run, which must be named by its whole id, belong to imported series.
+    ``date`` is UTC unless it has a time zone; None for the start of the run. An imported run must
+    be named by its full id; its points go into imported series.
     """
     with Store.open(path, create=False) as store:
         stored = store.load_run(store.find_run(run, trusted=True).id, observations_too=True)
@@ -63,10 +63,10 @@ def record(
 class Detected:
     """The result of a search for changes.
 
-    ``examined`` has the number of points by series, ``breaks`` counts changes of environment,
-    ``lost`` earlier candidates that more points do not confirm, ``too_few`` series that are too
-    short, ``imported`` those that were measured elsewhere.
-    ``changes`` are the found and the lost ones; ``series_with`` counts series by label.
+    ``examined``: number of points by series. ``breaks``: number of environment changes. ``lost``:
+    number of earlier candidates that are no longer visible. ``too_few``: number of series that are
+    too short. ``imported``: number of series that were measured elsewhere. ``changes``: the found
+    and the lost ones. ``series_with``: number of series by label.
     """
 
     examined: dict[str, int] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Detected:
 
 
 def detect(path: Path, wanted: Sequence[str], *, sensitivity: Sensitivity) -> Detected:
-    """Search for versions at which a series changed its level, and store the changes."""
+    """Find versions at which the level of a series changed, and store the changes."""
     now = utc_now()
     found = Detected()
     changed: list[ChangeRecord] = []
@@ -109,7 +109,7 @@ def detect(path: Path, wanted: Sequence[str], *, sensitivity: Sensitivity) -> De
 
 @dataclass(frozen=True)
 class HistoriesView:
-    """The histories of an open store; ``series`` reads one at a time, because all may be large."""
+    """The histories of an open store; ``series`` reads one at a time to save memory."""
 
     store: Store
     names: Mapping[str, str]
@@ -130,23 +130,25 @@ class HistoriesView:
 
 @contextmanager
 def histories(path: Path, wanted: Sequence[str]) -> Iterator[HistoriesView]:
-    """Open the histories of the store at ``path``: of all series, or of those named ``wanted``."""
+    """Open the histories of the store at ``path``: the ``wanted`` series, or all if empty."""
     with Store.open(path, read_only=True) as store:
         yield HistoriesView(store, named_series(store, path, wanted))
 
 
 def acknowledge(path: Path, change: str, note: str) -> list[ChangeRecord]:
-    """Acknowledge a change, named by its id or by the label of several, with a note.
+    """Add a note to a change, named by its id, or to all changes with a label; return them.
 
-    A label stands for the changes that were found here, where there are any.
+    If local series have changes with the label, changes of imported series do not get the note.
     """
     if not note.strip():
-        raise UserError("the note is empty", hint="say who knows of it, or where it is fixed")
+        raise UserError(
+            "--note is empty", hint="note who looked at the change, its cause, or where it is fixed"
+        )
     with Store.open(path, create=False) as store:
         at_label = [each for each in store.histories.changes() if each.label == change]
         noted = [each for each in at_label if not each.id.startswith(IMPORTED)]
         if not noted:
-            try:  # an import may have given a point the id of a change as its label
+            try:  # the label of an imported change may equal the id of another change
                 noted = [store.histories.find_change(change)]
             except UserError:
                 if not at_label:
@@ -157,9 +159,10 @@ def acknowledge(path: Path, change: str, note: str) -> list[ChangeRecord]:
 
 
 def forget(path: Path, run: str) -> tuple[str, int]:
-    """Remove the points of a run, named by the beginning of its id; return its id, their number.
+    """Remove the points of a run, named by the beginning of its id.
 
-    Where the run was measured here and later imported again, the points of here go first.
+    Return the run's id and the number of points. If the run was both measured here and imported,
+    remove the local points first.
     """
     with Store.open(path, create=False) as store:
         known = store.histories.recordings()
@@ -182,11 +185,11 @@ def _recording_text(each: Recording) -> str:
 
 
 def named_series(store: Store, path: Path, wanted: Sequence[str]) -> Mapping[str, str]:
-    """Return the names of the wanted series (or all) by id; raise UserError where there is none."""
+    """Return the names of the wanted series (or all) by id; raise UserError if none matches."""
     names = series_names(store.histories.series())
     if not names:
         raise UserError(
-            f"{path}: holds no histories yet", hint="start with `millrace history record RUN`"
+            f"{path}: no histories yet", hint="start with `millrace history record RUN`"
         )
     found = {
         series: name

@@ -1,4 +1,4 @@
-"""Observe the current activity of a host: who else uses it, and what this process may do on it."""
+"""Observe a host's current activity, and the permissions of this process on it."""
 
 import os
 import resource
@@ -18,12 +18,12 @@ _DATABASE_PROGRAMS = databases.programs() | frozenset(
     ("postgres", "mongod", "redis-server", "oracle", "sqlservr")
 )
 _NOTICEABLE_SHARE = 0.02
-_PROGRAM_BYTES = 1 << 16  # in these, a command line names the program and that of a loader
+_PROGRAM_BYTES = 1 << 16  # of a command line, enough for the program and its loader
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process and its share of one CPU, from 0 (may exceed 1 with several threads)."""
+    """A process; ``share`` is its CPU usage in CPUs, more than 1 if it used several."""
 
     pid: int
     name: str
@@ -37,14 +37,13 @@ class Process:
 class Activity:
     """The observed activity of a host.
 
-    Shares are of all CPUs' time, from 0 to 1; None where the host does not report them.
-
-    ``busiest`` are other processes that used a CPU noticeably, ``databases`` other database
-    servers. ``throttled`` counts how often heat slowed a CPU down since the host started.
-    ``perf_program`` is the path of a perf that runs on this kernel, ``valgrind`` the version of a
-    valgrind that runs. ``no_tracing`` says why the kernel's scheduler cannot be traced; None where
-    it can be. ``unconfined`` says why a server cannot be confined to its own directories: empty
-    where it can be. ``open_files`` and ``processes`` are limits, None when there is none.
+    ``busy_share``, ``steal_share``: fractions of the CPU time of all CPUs, None if unknown.
+    ``busiest``: other processes with noticeable CPU usage. ``databases``: other database servers.
+    ``on_battery``: None without a battery. ``throttled``: how often heat slowed down a CPU since
+    the host started. ``perf_program``: path of a perf that works with this kernel. ``valgrind``:
+    version of a valgrind that works. ``no_tracing``: why the kernel's scheduler cannot be traced,
+    None if it can. ``unconfined``: why servers cannot be confined to their directories, empty if
+    they can. ``open_files``, ``processes``: limits, None for unlimited.
     """
 
     busy_share: float | None
@@ -78,7 +77,7 @@ def observe(root: Path, sample_s: float) -> Activity:
         on_battery=_on_battery(root),
         throttled=_throttled(root),
         perf_paranoid=number(root, "proc/sys/kernel/perf_event_paranoid"),
-        # The perf of some systems fits only another kernel.
+        # Some systems have a perf for another kernel.
         perf_program=_unless_unusable(lambda: perf.find().program),
         valgrind=_unless_unusable(lambda: valgrind.find().version),
         no_tracing=_no_tracing(),
@@ -92,7 +91,10 @@ def observe(root: Path, sample_s: float) -> Activity:
 def shares(
     before: text.CpuTimes | None, after: text.CpuTimes | None
 ) -> tuple[float | None, float | None]:
-    """Return the busy and the stolen share of all CPUs' time between two readings."""
+    """Return the fractions of CPU time that were busy and stolen, over all CPUs.
+
+    Both are between two readings, and None if unknown.
+    """
     if before is None or after is None:
         return None, None
     busy, steal = after.busy - before.busy, after.steal - before.steal
@@ -103,7 +105,7 @@ def shares(
 def busiest(
     before: Mapping[int, tuple[str, int]], after: Mapping[int, tuple[str, int]], elapsed_s: float
 ) -> tuple[Process, ...]:
-    """Return the (at most three) processes that used most CPU between two readings of ticks."""
+    """Return up to three processes that used most CPU time between two readings, in ticks."""
     per_s = os.sysconf("SC_CLK_TCK")
     found = [
         Process(pid, name, (ticks - before[pid][1]) / per_s / elapsed_s)
@@ -115,7 +117,7 @@ def busiest(
 
 
 def _ticks(root: Path) -> dict[int, tuple[str, int]]:
-    """Return name and CPU ticks of every process but this one."""
+    """Return the name and the CPU ticks of every other process, by process id."""
     found = {}
     for directory in (root / "proc").glob("[0-9]*"):
         raw = procfs.read_or_none(directory / "stat")
@@ -126,14 +128,14 @@ def _ticks(root: Path) -> dict[int, tuple[str, int]]:
 
 
 def _databases(root: Path) -> tuple[Process, ...]:
-    """Return running database servers, by the program's name; a parent stands for its children."""
+    """Return the running database servers, without children of database servers."""
     found: dict[int, tuple[str, int]] = {}
     for directory in (root / "proc").glob("[0-9]*"):
         line = procfs.read_or_none(directory / "cmdline", _PROGRAM_BYTES) or b""
         arguments = line.decode(errors="replace").strip("\0 \n\t").split("\0")
         names = [argument.rpartition("/")[2].partition(":")[0] for argument in arguments]
         name = names[0]
-        if name.startswith("ld-linux"):  # the program is an argument of its own loader
+        if name.startswith("ld-linux"):  # the program is an argument of the loader
             name = next((each for each in names if each in _DATABASE_PROGRAMS), name)
         if name in _DATABASE_PROGRAMS:
             raw = procfs.read_or_none(directory / "stat")
@@ -144,7 +146,7 @@ def _databases(root: Path) -> tuple[Process, ...]:
 
 
 def _on_battery(root: Path) -> bool | None:
-    """Return whether a battery powers this host; None where it has none."""
+    """Return whether this host runs on battery; None if it has no battery."""
     supplies = list((root / "sys/class/power_supply").glob("*"))
     kinds = {read_file(supply / "type") for supply in supplies}
     if "Battery" not in kinds:
@@ -162,7 +164,7 @@ def _throttled(root: Path) -> int | None:
 
 
 def _unless_unusable(find: Callable[[], str]) -> str | None:
-    """Return what is found of a program that runs; None where it does not."""
+    """Return the result of ``find``; None if the program cannot be used."""
     try:
         return find()
     except (HostError, Unavailable):
@@ -170,7 +172,7 @@ def _unless_unusable(find: Callable[[], str]) -> str | None:
 
 
 def _no_tracing() -> Unavailable | None:
-    """Return the reason that the kernel's scheduler cannot be traced; None where it can."""
+    """Return the reason why the kernel's scheduler cannot be traced; None if it can."""
     try:
         tracing.check()
     except Unavailable as why:

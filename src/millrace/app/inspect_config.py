@@ -21,15 +21,15 @@ _START_LIMIT_S = 120.0
 _STOP_LIMIT_S = 60.0
 
 _OPTION_FILES = (".cnf", ".ini", ".conf")
-_FORMS = "name an option file by its path (./my.cnf), one of an experiment as FILE.toml:NAME"
+_FORMS = "or give the path of an option file (./my.cnf), or FILE.toml:NAME for an experiment's"
 
 
 @dataclass(frozen=True)
 class InspectedConfig:
-    """The requested options (``fitted``) and effective settings of a server.
+    """The requested options and the effective settings of a server.
 
-    ``effective`` are its global variables, ``host_variables`` the names and patterns of those that
-    differ on every start.
+    ``fitted``: the requested options. ``effective``: the server's global variables.
+    ``host_variables``: names and patterns of variables that differ on every start.
     """
 
     server: str
@@ -42,14 +42,14 @@ class InspectedConfig:
 
 @dataclass(frozen=True)
 class FoundConfiguration:
-    """A configuration by name, and the definitions of it and its layers."""
+    """The name of a configuration, and definitions that include it and its layers."""
 
     name: str
     definitions: Mapping[str, configurations.Definition]
 
     @property
     def notes(self) -> list[str]:
-        """Return what was left out of its option files, and why."""
+        """Return notes on the settings that were left out of option files, with the reasons."""
         layers = configurations.lineage(self.name, self.definitions)
         return [
             note
@@ -59,10 +59,9 @@ class FoundConfiguration:
 
 
 def find_configuration(named: str) -> FoundConfiguration:
-    """Find a configuration: a shipped one, ``EXPERIMENT.toml:NAME``, or an option file's path.
+    """Return a configuration by its shipped name, ``FILE.toml:NAME``, or an option file's path.
 
-    Raise UserError for an unknown name and a file that cannot be read, ValidationError for one with
-    mistakes.
+    Raise UserError for an unknown name or an unreadable file, ValidationError for an invalid file.
     """
     shipped = configurations.load_builtin()
     file, colon, name = named.rpartition(":")
@@ -78,7 +77,7 @@ def find_configuration(named: str) -> FoundConfiguration:
     if named not in shipped:
         raise UserError(
             f"unknown configuration {named!r}{did_you_mean(named, shipped)}",
-            hint=f"use one of: {', '.join(sorted(shipped))}; {_FORMS}",
+            hint=f"use one of {', '.join(sorted(shipped))}; {_FORMS}",
         )
     return FoundConfiguration(named, shipped)
 
@@ -86,9 +85,10 @@ def find_configuration(named: str) -> FoundConfiguration:
 def inspect_config(
     server: Server, configuration: FoundConfiguration, *, data_bytes: int
 ) -> InspectedConfig:
-    """Inspect ``server`` under ``configuration``, its sizes scaled to ``data_bytes`` and this host.
+    """Start ``server`` with ``configuration``, read its effective settings, and stop it.
 
-    Raise UserError for options that the server does not know, TrialFailed when it does not start.
+    Sizes scale with ``data_bytes`` and this host's memory. An attached server is only queried.
+    Raise UserError for options that the server does not have, TrialFailed if it does not start.
     """
     wanted = configurations.resolve(
         configuration.name,

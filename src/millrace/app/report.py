@@ -26,7 +26,7 @@ class RunReport:
 
 @dataclass(frozen=True)
 class BisectionReport:
-    """The result of a search for a change, and the path of its HTML report."""
+    """The result of a bisection, and the path of its HTML report."""
 
     found: Bisection
     page: Path
@@ -42,12 +42,11 @@ def report(
 ) -> RunReport | BisectionReport | CountedRun:
     """Analyze the run named ``run`` (an id, its beginning, or ``latest``) of the store at ``path``.
 
-    Nothing is measured. ``margin`` is a fraction; None for it or ``base`` takes the experiment's.
-    Where the report decides a gate (``gates``), raise UserError for an imported run that is not
-    named by its whole id.
+    ``margin`` is a fraction. None for ``margin`` or ``base`` is the experiment's own. With
+    ``gates``, raise UserError for an imported run that is not named by its full id.
     """
     with Store.open(path, read_only=True) as store:
-        # Verdicts use observed plans, and are the same in every format.
+        # Verdicts use the observed execution plans, so every format needs the observations.
         stored = store.load_run(store.find_run(run, trusted=gates).id, observations_too=True)
         if stored.run.spec.bisects is not None:
             return BisectionReport(bisection(stored), store.report_path(stored.run.id))
@@ -59,7 +58,7 @@ def report(
 def report_of(
     store: Store, stored: StoredRun, *, margin: float | None, base: str | None
 ) -> RunReport:
-    """Analyze a run, loaded with its observations, and explain its comparisons."""
+    """Return the analysis of a run that was loaded with its observations."""
     analysis = with_calibration(store, compare_run(stored, margin=margin, base=base))
     ablations = ablations_of(store, stored.run.id)
     explanations = explanations_of_report(stored, analysis.base, ablations)
@@ -76,7 +75,7 @@ def report_of(
 
 
 def with_calibration(store: Store, analysis: RunAnalysis) -> RunAnalysis:
-    """Return the analysis with what applies to it of the newest calibration of the run's host."""
+    """Return the analysis with the applicable results of the host's newest calibration."""
     if analysis.run.spec.calibrates is not None:
         return analysis  # the run is a calibration
     runs = preferred(analysis.run, store.calibrations_of(analysis.run))

@@ -23,13 +23,13 @@ def list_runs(path: Path) -> list[RunSummary]:
 
 @contextmanager
 def opened_run(path: Path, run: str) -> Iterator[tuple[Store, StoredRun]]:
-    """Open the store and load a run; its files can be read while the store is open."""
+    """Open the store and load a run; yield both, so that the run's files can be read."""
     with Store.open(path, read_only=True) as store:
         yield store, store.load_run(store.find_run(run).id)
 
 
 def latencies(attempt: StoredAttempt) -> tuple[Latency, ...]:
-    """Return the latencies of an attempt by operation; none where one cannot be read."""
+    """Return the latencies of an attempt by operation; empty if a stored histogram is damaged."""
     try:
         return by_name((attempt,))
     except DamagedResult:
@@ -37,7 +37,7 @@ def latencies(attempt: StoredAttempt) -> tuple[Latency, ...]:
 
 
 def export_runs(path: Path, runs: Sequence[str], output: Path, *, replace: bool) -> list[str]:
-    """Write runs into one file for another machine, and return their ids."""
+    """Export runs to one file, for import on another machine; return their ids."""
     with Store.open(path, read_only=True) as store:
         ids = _ids(store, runs)
         store.export_runs(ids, output, replace=replace)
@@ -45,7 +45,10 @@ def export_runs(path: Path, runs: Sequence[str], output: Path, *, replace: bool)
 
 
 def import_files(path: Path, files: Sequence[Path]) -> Iterator[tuple[Path, Imported]]:
-    """Add the runs of exported files to the store, all runs of a file or none."""
+    """Add the runs of exported files to the store; yield each file when its runs are added.
+
+    All runs of a file are added, or none.
+    """
     with Store.open(path) as store:
         for file in files:
             yield file, store.import_file(file)
@@ -64,8 +67,8 @@ def remove_runs(
 ) -> Removed:
     """Remove runs with all their results and reports.
 
-    ``confirm`` gets their ids, and raises an error to prevent the removal. On a full disk, their
-    files go first: the database needs some space to remove rows.
+    ``confirm`` gets the ids, and raises an error to prevent the removal. On a full disk, remove the
+    runs' files first, because the database needs some space to remove rows.
     """
     with Store.open(path, read_only=True) as store:
         ids = _ids(store, runs)
@@ -83,8 +86,8 @@ def remove_runs(
         except DiskFull as full:
             raise DiskFull(
                 full.message,
-                hint="remove something else from that disk and give the same command again: these "
-                "runs have no files to remove, and the store needs some space to remove their rows",
+                hint="remove other files from that disk and repeat the command: the store needs "
+                "some space to remove rows, and these runs have no more files to remove",
             ) from full
     kept_data.remove_of_runs(ids)
     return Removed(ids, reports, recorded)

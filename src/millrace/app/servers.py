@@ -25,21 +25,21 @@ _ANSWER_LIMIT_S = 10.0
 
 @contextmanager
 def exclusive_host(purpose: str, on_event: OnEvent) -> Iterator[None]:
-    """Reserve the host: refuse while another millrace measures, and clean up after a killed one.
+    """Reserve the host for the block, after ending the processes of a killed millrace.
 
-    Raise UserError when the host is in use, and Interrupted inside the block on Ctrl-C or SIGTERM,
-    so that the use case stops in order.
+    Raise UserError if another millrace process measures. Inside the block, Ctrl-C and SIGTERM raise
+    Interrupted, so that the use case can clean up.
     """
     with signals_as_errors(), host_lock(purpose):
         for left in ownership.reap_orphans(on_event):
-            on_event(Notice(f"ended what an earlier run left behind: {left}"))
+            on_event(Notice(f"cleaned up after a killed run: {left}"))
         yield
 
 
 def list_servers(
     on_event: OnEvent, *, ask: bool
 ) -> list[tuple[ServerListing, Availability | None]]:
-    """Return every server and suite; with ``ask``, also what its sources answer today."""
+    """Return every server and suite; with ``ask``, also its current availability."""
     if ask:
         on_event(Notice("querying every source"))
     answers = availability.ask_all() if ask else {}
@@ -49,14 +49,18 @@ def list_servers(
 
 
 def find_server(name: str) -> Server | Entry:
-    """Return a server of this host, or the catalogue's entry of one that is not installed."""
+    """Return a server on this host, or the catalogue's entry if it is not installed."""
     entry = catalogue.entries().get(name)
     return entry if entry is not None and install.installed(name) is None else install.find(name)
 
 
 @dataclass(frozen=True)
 class Installed:
-    """A named server: ``is_added`` ones need no installation; of a ``suite``, the newest build."""
+    """The result of installing a server.
+
+    ``is_new`` is False if it was installed already. A server that the user added (``is_added``)
+    needs no installation. ``suite`` is the suite whose newest build this is.
+    """
 
     name: str
     server: InstalledServer | None
@@ -66,7 +70,7 @@ class Installed:
 
 
 def install_servers(names: Sequence[str], on_event: OnEvent) -> Iterator[Installed]:
-    """Install servers of the catalogue, one after another; names may be those of suites."""
+    """Install servers of the catalogue; a suite's name installs its newest build."""
     wanted = dict.fromkeys(names)
     install.require_known(name for name in wanted if name not in catalogue.suites())
     for name in wanted:
@@ -92,7 +96,7 @@ def add_server(
     sha256: str | None,
     directory: Path | None,
 ) -> InstalledServer:
-    """Add a server from an archive or from a directory; exactly one of the two is set."""
+    """Add a server from ``tarball`` or ``directory``; exactly one of them is set."""
     with signals_as_errors():
         if tarball is not None:
             return added.add_tarball(name, family, tarball, sha256=sha256, on_event=on_event)
@@ -101,7 +105,7 @@ def add_server(
 
 
 def remove_servers(names: Sequence[str]) -> Iterator[str]:
-    """Remove servers, none where one cannot be; yield each name when it is removed."""
+    """Remove servers, or none if one cannot be removed; yield each name after its removal."""
     wanted = dict.fromkeys(names)
     for name in wanted:
         install.require_removable(name)
@@ -111,14 +115,14 @@ def remove_servers(names: Sequence[str]) -> Iterator[str]:
 
 
 def attach_server(server: AttachedServer, ask_password: Callable[[], str]) -> AttachedInstance:
-    """Add a running server, with the user's password where its address has none."""
+    """Add a running server; ``ask_password`` returns the password if the address has none."""
     if attached.lacks_password(server):
         server = attached.with_password(server, ask_password())
     return AttachedInstance(added.add_attached(server.name, server.family, server.dsn))
 
 
 def refusal_of(instance: AttachedInstance) -> TrialFailed | None:
-    """Return why an attached server opens no session now; None where it does."""
+    """Return the error with which an attached server refuses a session; None if it accepts it."""
     try:
         instance.connect(limit_s=_ANSWER_LIMIT_S).close()
     except TrialFailed as error:
@@ -128,7 +132,7 @@ def refusal_of(instance: AttachedInstance) -> TrialFailed | None:
 
 @dataclass(frozen=True)
 class Verified:
-    """A server, the result of its verification, and its files changed since the installation."""
+    """A server, the result of its verification, and its files that changed since installation."""
 
     server: Server
     result: VerifyResult
@@ -141,9 +145,11 @@ class Verified:
 
 
 def verify_servers(names: Sequence[str], on_event: OnEvent, *, every: bool) -> list[Verified]:
-    """Boot, query, load and stop servers: the named ones, or with ``every`` all on this host."""
+    """Start, query, load and stop servers: the named ones, or with ``every`` all on this host."""
     if bool(names) == every:
-        raise UserError("give the names of servers, or --all")
+        raise UserError(
+            "the servers to verify are missing or ambiguous", hint="give either names or --all"
+        )
     if every:
         names = [row.name for row in install.list_servers() if row.state not in install.MISSING]
     servers = [install.find(name) for name in dict.fromkeys(names)]
@@ -158,23 +164,25 @@ def verify_servers(names: Sequence[str], on_event: OnEvent, *, every: bool) -> l
 
 
 def list_snapshots() -> list[SnapshotListing]:
-    """Return all snapshots, the least recently used first; remove leftovers of dead processes."""
+    """Return all snapshots, the least recently used first, after removing unfinished ones."""
     snapshots.reap()
     return snapshots.listing()
 
 
 def list_kept() -> list[KeptData]:
-    """Return the data directories of trials that did not end, each of which waits to go on."""
+    """Return the data directories that are kept for interrupted trials, which can resume."""
     return [kept for kept in kept_data.all_kept() if kept.is_there()]
 
 
 def remove_snapshots(names: Sequence[str], *, every: bool) -> Iterator[str]:
-    """Remove the named snapshots, or with ``every`` all; yield each name when it is removed.
+    """Remove the named snapshots, or with ``every`` all; yield each name after its removal.
 
-    Kept data directories of trials count as snapshots.
+    Data directories that are kept for interrupted trials count as snapshots.
     """
     if bool(names) == every:
-        raise UserError("give the names of snapshots, or --all")
+        raise UserError(
+            "the snapshots to remove are missing or ambiguous", hint="give either names or --all"
+        )
     kept = {each.directory.name: each for each in list_kept()}
     all_names = [*(each.name for each in list_snapshots()), *kept]
     for name in all_names if every else dict.fromkeys(names):

@@ -1,9 +1,9 @@
-"""Provide the command line: one module a command, which parses, calls a use case, and prints.
+"""Provide the command line.
 
-``main`` assembles the commands and maps errors to exit statuses; ``options``,
-``experiment_options`` and ``fail_on`` define options that commands share; ``console`` is what every
-text passes on its way out; ``progress`` and ``event_text`` say events of use cases in words.
+Each command has a module, which parses the arguments, calls a use case of ``app``, and prints the
+result. ``main`` assembles the commands and maps errors to exit statuses. ``options``,
+``experiment_options`` and ``fail_on`` define options that several commands share. ``console``
+prints all output. ``progress`` and ``event_text`` print the events of use cases.
 
-What a command decides is decided in ``app``, what it prints is worded in ``report``. Nothing here
-opens a store.
+Decisions belong in ``app``, the wording of results in ``report``. No module here opens a store.
 """

@@ -1,4 +1,4 @@
-"""Provide ``millrace analyze``: verdicts on numbers that were measured elsewhere."""
+"""Provide ``millrace analyze``: verdicts on values that another tool measured."""
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
@@ -50,17 +50,17 @@ _base_option = click.option(
 def command() -> None:
     """Analyze numbers of any benchmark.
 
-    The verdicts are those of `millrace run`, without trials of millrace.
+    Applies the statistics of `millrace run` to values that another tool measured.
     """
 
 
 def _with_criteria(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add FILE, ``--json``, ``--fail-on``, and options that the command gets as ``criteria``."""
+    """Add FILE, ``--json``, ``--fail-on``, and the options that make up ``criteria``."""
 
     @click.argument("file", type=_FILE)
     @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     @margin_option(
-        "The smallest difference that matters (default: 2, of instructions 0.2).",
+        "The smallest difference that matters (default: 2; for instruction counts 0.2).",
         Percent(0, 100, min_open=True, max_open=True),
     )
     @click.option(
@@ -69,12 +69,13 @@ def _with_criteria(command: Callable[..., Any]) -> Callable[..., Any]:
         default=0.05,
         show_default=True,
         metavar="P",
-        help="The share of intervals that may exclude no difference by chance.",
+        help="The share of intervals that may exclude a ratio of 1 by chance (error rate).",
     )
     @click.option(
         "--direction",
         type=click.Choice(["higher", "lower"]),
-        help="Which values are better (default: the file's columns direction or unit).",
+        help="Whether higher or lower values are better (default: from the file's column "
+        "direction or unit).",
     )
     @fail_on_option
     @functools.wraps(command)
@@ -88,14 +89,14 @@ def _with_criteria(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _refuse_assumed(better: Iterable[Better], fail_on: tuple[Gated, ...]) -> None:
-    """Raise UserError for a gate on values whose better direction nobody stated."""
+    """Raise UserError if ``fail_on`` is set and the better direction of some values is a guess."""
     assumed = [each for each in better if each.basis == "assumed"]
     if not fail_on or not assumed:
         return
     units = sorted({each.unit for each in assumed if each.unit})
     of = f" (unit {', '.join(map(repr, units))})" if units else ""
     raise UserError(
-        f"--fail-on needs to know which values are better, and the file does not say{of}",
+        f"--fail-on needs the better direction of the values, and the file does not state it{of}",
         hint="add --direction higher or --direction lower, or a column direction to the file",
     )
 
@@ -113,10 +114,10 @@ def paired_command(
 ) -> None:
     """Compare treatments that were interleaved in blocks.
 
-    FILE (`-` is standard input) is CSV with the columns block, treatment and value, a row a trial:
-    one value of each treatment in each block; columns unit, direction, operations, errors, retries
-    and skipped may follow. Ratios are candidate / base. The intervals hold however often you look,
-    so you may add blocks until there is a verdict.
+    FILE (`-` is standard input) is CSV with the columns block, treatment and value. Each row is a
+    trial; each block has one value per treatment. Optional columns: unit, direction, operations,
+    errors, retries, skipped. Ratios are candidate / base. The intervals stay valid however often
+    you look, so you may add blocks until there is a verdict.
     """
     found, chosen, better, margin = compare_paired(file, criteria, base=base)
     _refuse_assumed([better], fail_on)
@@ -151,9 +152,9 @@ def _show_comparisons(
         out.print(f"{NOT_SPEED}.")
 
 
-@command.command("series", short_help="Find where the level of a series moved.")
+@command.command("series", short_help="Find where the level of a series changed.")
 @_with_criteria
-@sensitivity_option("Points")
+@sensitivity_option("points")
 def series_command(
     *,
     file: Path,
@@ -162,12 +163,12 @@ def series_command(
     sensitivity: Sensitivity,
     fail_on: tuple[Gated, ...],
 ) -> None:
-    """Find where the level of a series moved.
+    """Find where the level of a series changed.
 
-    FILE (`-` is standard input) is CSV with the columns label (or time) and value, and series where
-    it holds several; unit and direction may follow. Rows with times or dates are sorted by them,
-    others are taken in the order of the file. Ratios are new level / old level. A change is a
-    candidate until before and after are measured again, interleaved.
+    FILE (`-` is standard input) is CSV with the columns label (or time) and value. Optional
+    columns: series (if there are several), unit, direction. Rows with times or dates are sorted by
+    time; other rows keep the order of the file. Ratios are new level / old level. A change is a
+    candidate until the builds before and after it are measured again, interleaved.
     """
     found = compare_series(file, criteria, sensitivity=sensitivity)
     _refuse_assumed([each.better for each in found], fail_on)
@@ -214,7 +215,7 @@ def _show_points(found: Sequence[ComparedSeries], alpha: float) -> None:
 
 
 def _by_series(texts: Iterable[tuple[str, str]]) -> str:
-    """Return the text of all series; where those of series differ, each with their names."""
+    """Return the text if all series share it, else each text with the names of its series."""
     names: dict[str, list[str]] = {}
     for text, name in texts:
         names.setdefault(text, []).append(name)
@@ -228,10 +229,10 @@ def import_command() -> None:
     """Convert the output of another benchmark for `analyze paired`."""
 
 
-def _add_import(program: str, says: str, read: Callable[[Sequence[Path]], Imported]) -> None:
-    """Add the command that converts what ``read`` reads of a program's output to CSV."""
+def _add_import(program: str, text: str, read: Callable[[Sequence[Path]], Imported]) -> None:
+    """Add the command that converts a program's output, which ``read`` parses, to CSV."""
 
-    @import_command.command(program, help=says)
+    @import_command.command(program, help=text)
     @click.argument("files", nargs=-1, required=True, type=_FILE, metavar="FILE...")
     @_base_option
     @click.option("-o", "--output", type=_FILE, help="Write to FILE instead of stdout.")
@@ -244,21 +245,21 @@ def _add_import(program: str, says: str, read: Callable[[Sequence[Path]], Import
             echo(text)
         else:
             err.print(f"pairs: {write_text(output, text, PAIRS, option='-o')}")
-        how = "" if base else ", the first one; --base names another"
+        how = "" if base else " (the first one; --base selects another)"
         err.print(f"base: {chosen}{how}")
         err.print(f"values: {found.measure.better()}")
         for note in found.notes:
             err.print(note)
 
 
-_OF_HYPERFINE = """Convert mean times in s from the JSON of hyperfine.
+_OF_HYPERFINE = """Convert mean times in seconds from hyperfine's JSON.
 
-    Each FILE is a block: call hyperfine once for each, with all commands, in another order each
-    time. The file says that lower is better. Commands that failed are refused."""
+    Each FILE is a block: run hyperfine once per block, with all commands, in a different order each
+    time. The CSV states that lower values are better. Failed commands are an error."""
 _OF_TEXT = """Convert {} from the output of {}.
 
-    Each FILE is a trial and is called TREATMENT-BLOCK, such as old-1.log and new-1.log. All files
-    must have the same settings; failures are counted in columns of their own."""
+    Each FILE is the output of one trial, named TREATMENT-BLOCK, such as old-1.log and new-1.log.
+    All trials must have the same settings. Failures are counted in separate columns."""
 _PROGRAMS: tuple[tuple[str, str, str, text_output.Reader], ...] = (
     ("sysbench", "the rate", "sysbench", sysbench.read),
     ("pgbench", "transactions per second", "pgbench", pgbench.read),

@@ -1,4 +1,4 @@
-"""Provide ``millrace bisect``: find between which two servers of a list the level changed."""
+"""Provide ``millrace bisect``: find the server in a list at which performance changed."""
 
 import re
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ _SWITCHES: Mapping[str, Level] = {"on": True, "true": True, "off": False, "false
 
 
 def servers(text: str) -> tuple[str, ...]:
-    """Return names of servers in order, separated by commas or from a file with one a line."""
+    """Return the server names in ``text``: comma-separated, or a file with one name per line."""
     if Path(text).is_file():
         try:
             lines = read_user_file(Path(text), _MOST_BYTES).decode().splitlines()
@@ -41,17 +41,17 @@ def servers(text: str) -> tuple[str, ...]:
             near = nearest_names(text, known)
             meant = f" The nearest names are {', '.join(near)}." if near else ""
             raise click.BadParameter(
-                f"{text!r} is neither a file nor a server.{meant} "
+                f"{text!r} is neither a file nor a known server.{meant} "
                 "`millrace servers list` shows all servers."
             )
     listed = tuple(name for name in names if name)
     if not listed:
-        raise click.BadParameter(f"{text!r} names no server.")
+        raise click.BadParameter(f"{text!r} contains no server name.")
     return listed
 
 
 def option_value(text: str) -> tuple[str, Level]:
-    """Return name and level (a number, a switch or text) of NAME=VALUE of a server option."""
+    """Return the name and the value (a number, a boolean or text) of a server option NAME=VALUE."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise click.BadParameter(f"{text!r} is not of the form NAME=VALUE.")
@@ -59,20 +59,26 @@ def option_value(text: str) -> tuple[str, Level]:
 
 
 @click.command()
-@click.option("--good", required=True, metavar="SERVER", help="A server with the old level.")
-@click.option("--bad", required=True, metavar="SERVER", help="A server with the new level.")
+@click.option(
+    "--good", required=True, metavar="SERVER", help="A server without the change (usually faster)."
+)
+@click.option(
+    "--bad", required=True, metavar="SERVER", help="A server that has the change (usually slower)."
+)
 @click.option(
     "--among",
     required=True,
     type=servers,
     metavar="LIST",
-    help="The servers between them, in order: names separated by commas, or a file.",
+    help="The servers from --good to --bad, in order: comma-separated names, or a file with one "
+    "name per line.",
 )
 @click.option(
     "--workload",
     required=True,
     metavar="W",
-    help="A built-in workload, a test of one, or an experiment file with one level of each factor.",
+    help="A built-in workload, one of its tests, or an experiment file in which each factor has "
+    "one level.",
 )
 @click.option("--scale", help="One of the experiment file's scales.")
 @click.option(
@@ -86,7 +92,7 @@ def option_value(text: str) -> tuple[str, Level]:
 @click.option(
     "--by",
     type=click.Choice(["instructions"]),
-    help="Search by the instructions of a statement, counted by valgrind, not by speed.",
+    help="Compare instructions per statement, counted by valgrind, instead of speed.",
 )
 @margin_option("The smallest change that matters.", Percent(0, MAX_MARGIN_PERCENT, min_open=True))
 @click.option(
@@ -95,7 +101,7 @@ def option_value(text: str) -> tuple[str, Level]:
     default=95.0,
     show_default=True,
     metavar="PERCENT",
-    help="The probability of the answer at which the search ends.",
+    help="Stop when the answer is correct with this probability.",
 )
 @click.option(
     "--max-time",
@@ -118,10 +124,10 @@ def command(
     store: Path,
     **named: Any,
 ) -> None:
-    """Find between which two servers of a list the level of a workload changed.
+    """Find the server in a list at which the performance of a workload changed.
 
-    Each trial measures the server that is expected to tell most, so that noise leads to more
-    trials, not to a wrong answer. The same command resumes.
+    Each trial measures the server whose result is expected to narrow the search most. Noise leads
+    to more trials, not to a wrong answer. The same command resumes an interrupted search.
     """
     request = BisectionRequest(
         **named,

@@ -1,4 +1,4 @@
-"""Provide ``millrace calibrate``: measure how far verdicts can be trusted on this host."""
+"""Provide ``millrace calibrate``: measure how reliable verdicts are on this host."""
 
 import re
 from dataclasses import replace
@@ -21,10 +21,12 @@ _OPTION = re.compile(r"[A-Za-z][\w-]*=\S*")
 
 
 def slowdown(text: str) -> str:
-    """Return the kind of a slowdown, or an option that is one."""
+    """Return ``text`` if it is a slowdown: none, cpu, fsync or OPTION=VALUE."""
     of_option = _OPTION.fullmatch(text) and text.partition("=")[0] not in (CPU, FSYNC)
     if text not in (NONE, CPU, FSYNC) and not of_option:
-        raise click.BadParameter(f"{text!r} is none of none, cpu, fsync and OPTION=VALUE.")
+        raise click.BadParameter(
+            f"{text!r} is not a slowdown: expected none, cpu, fsync or OPTION=VALUE."
+        )
     return text
 
 
@@ -45,7 +47,7 @@ def slowdown(text: str) -> str:
     default=CPU,
     show_default=True,
     metavar="none|cpu|fsync|OPTION=VALUE",
-    help="The slowdown to inject, which verdicts must find.",
+    help="The slowdown to inject; verdicts should detect it.",
 )
 @click.option("--new", "fresh", is_flag=True, help="Start a new run, even if one can be resumed.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -58,13 +60,13 @@ def command(
     fresh: bool,
     as_json: bool,
 ) -> None:
-    """Measure how far verdicts on the experiment in FILE can be trusted on this host.
+    """Measure how reliable verdicts on the experiment in FILE are on this host.
 
-    Measures its base against itself, so that every difference is false, and then against itself
-    slowed down. The same command resumes, a larger --verdicts adds to what is stored, and reports
-    quote the result.
+    Compares its base with itself, so that every reported difference is false, and then with the
+    base slowed down. The same command resumes; a larger --verdicts adds to the stored verdicts.
+    Reports quote the result.
     """
-    # The time limits the calibration, and not a verdict's blocks.
+    # --max-time limits the whole calibration, not the blocks of one verdict.
     of_verdict = replace(choice, overrides=replace(choice.overrides, max_time_s=None))
     with calling() as caller:
         found = use_case.calibrate(

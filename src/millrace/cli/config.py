@@ -1,4 +1,4 @@
-"""Provide ``millrace config``: what configurations ask, and what servers make of them."""
+"""Provide ``millrace config``: show requested options and the servers' effective variables."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -40,7 +40,7 @@ _data_option = click.option(
     type=size,
     default="0",
     show_default="the smallest",
-    help="The length of the data that memory and redo sizes scale with, such as 4G.",
+    help="Data set size, such as 4G; memory and redo log sizes scale with it.",
 )
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -74,7 +74,7 @@ def list_(as_json: bool) -> None:
 @_data_option
 @_json_option
 def show(server: str, config: str, data_bytes: int, as_json: bool) -> None:
-    """Show what CONFIG asks of SERVER, and what the server has when it runs with it.
+    """Show the options that CONFIG requests from SERVER, and the variables that they change.
 
     CONFIG is the name of a shipped configuration, FILE.toml:NAME for one of an experiment, or the
     path of an option file such as ./my.cnf.
@@ -90,11 +90,11 @@ def show(server: str, config: str, data_bytes: int, as_json: bool) -> None:
         print_json(_show_as_data(asked, mismatches, against_own))
         return
     out.print(
-        f"[bold]{escape(_side_name(asked))}[/], which says it is {escape(asked.version_reported)}",
+        f"[bold]{escape(_side_name(asked))}[/], version {escape(asked.version_reported)}",
         markup=True,
     )
     if wanted == own:
-        out.print("nothing is asked: it has its own defaults")
+        out.print("no options are requested: the server uses its own defaults")
         return
     _print_asked(asked, mismatches)
     _print_groups(against_own, f"{server}:{_DEFAULT}", f"{server}:{config}")
@@ -108,9 +108,9 @@ def show(server: str, config: str, data_bytes: int, as_json: bool) -> None:
 def diff(a: str, b: str, data_bytes: int, as_json: bool) -> None:
     """Compare the effective variables of two servers: only in A, only in B, different.
 
-    Both are started and asked. Of lists such as optimizer_switch, it prints the items that differ;
-    JSON has them whole. Paths, ports and host names, which always differ, are left out. A CONFIG is
-    a shipped name, FILE.toml:NAME, or the path of an option file.
+    Starts and queries both servers. Prints only the items that differ of lists such as
+    optimizer_switch; JSON has the complete lists. Leaves out paths, ports and host names, which
+    always differ. CONFIG is a shipped name, FILE.toml:NAME, or the path of an option file.
     """
     sides = [_parse_side(side) for side in (a, b)]
     with Listener() as listener, exclusive_host("config diff", listener):
@@ -147,8 +147,8 @@ def _side_name(asked: InspectedConfig) -> str:
 def _print_asked(asked: InspectedConfig, mismatches: Sequence[Mismatch]) -> None:
     effective = {mismatch.name: mismatch.effective for mismatch in mismatches}
     _print_table(
-        "asked[/] (effective only where it is another value)",
-        ("option", "asked", "effective", "layer"),
+        "requested[/] (with the effective value where it differs)",
+        ("option", "requested", "effective", "layer"),
         (
             (each.name, _value(each.value), effective.get(each.name, ""), each.layer)
             for each in asked.fitted.applied
@@ -178,7 +178,7 @@ def _print_groups(differences: VariablesDiff, a: str, b: str) -> None:
 
 
 def _print_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table, unless it is empty; the markup of its title begins bold."""
+    """Print a table if it has rows; ``title`` is markup that starts in bold."""
     table = plain_table(*headings)
     for row in rows:
         table.add_row(*row)
@@ -188,7 +188,7 @@ def _print_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[st
 
 
 def _value(value: str | None) -> str:
-    """Return an option's value for a table; a bare flag has none, and an empty text has quotes."""
+    """Return an option's value for a table: ``(flag)`` for none, ``''`` for empty text."""
     return "(flag)" if value is None else value or "''"
 
 

@@ -1,4 +1,4 @@
-"""Print data on stdout and talk on stderr; rich obeys ``NO_COLOR``."""
+"""Print data on stdout and messages on stderr; rich obeys ``NO_COLOR``."""
 
 import errno
 import io
@@ -25,14 +25,14 @@ _UNLIMITED = 10_000
 _LARGEST_SIZE = 10_000  # in characters, of a terminal
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 _ESCAPED = "backslashreplace"  # characters that an encoding lacks
-_GONE = (errno.EPIPE, errno.EBADF)  # nobody reads what is written, nor ever will
+_GONE = (errno.EPIPE, errno.EBADF)  # the stream has no reader any more
 
 
 class _Stream(io.RawIOBase):
-    """A standard stream whose reader may go away: what is written then is discarded.
+    """A standard stream that discards its output once its reader is gone.
 
-    So the exit status of a command is the same whether or not somebody reads all of its output.
-    ``talks`` marks the stream of messages, which no error of it ends the work.
+    The exit status of a command is then the same whether or not its output is read to the end.
+    ``talks`` marks stderr, on which no write error ends the command.
     """
 
     def __init__(self, descriptor: int, *, talks: bool) -> None:
@@ -70,10 +70,10 @@ def _written(descriptor: int, data: "ReadableBuffer") -> int:
 
 
 def guard_streams() -> None:
-    """Let no reader of stdout and stderr change what a command does.
+    """Make a command independent of the readers of stdout and stderr.
 
-    A stream that was closed before the command began is empty, or discarded: its descriptor would
-    else be that of the next opened file.
+    A stream that was closed before the command started is redirected to /dev/null. Otherwise, the
+    next opened file would get its descriptor.
     """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
         os.set_inheritable(descriptor, True)
@@ -86,7 +86,7 @@ def guard_streams() -> None:
 
 def _guarded(stream: TextIO | None, descriptor: int) -> TextIO:
     if stream is not None and not _has_descriptor(stream, descriptor):
-        return stream  # of a caller in this process
+        return stream  # a caller in this process replaced it
     raw = _Stream(descriptor, talks=descriptor == _STDERR)
     if stream is None:
         return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", errors=_ESCAPED)
@@ -105,7 +105,7 @@ def _has_descriptor(stream: TextIO, descriptor: int) -> bool:
 
 
 def _forget_impossible_sizes() -> None:
-    """Forget sizes of the terminal that the environment names and no terminal has."""
+    """Remove terminal sizes from the environment that are not sizes of any terminal."""
     for name in ("COLUMNS", "LINES"):
         text = os.environ.get(name, "1")
         is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(_LARGEST_SIZE))
@@ -114,16 +114,16 @@ def _forget_impossible_sizes() -> None:
 
 
 def _prose_width() -> int | None:
-    """Return the width of prose: that of a terminal (None), else a readable one.
+    """Return the width of prose: None on a terminal (its own width) or with ``COLUMNS``, else 120.
 
-    A pipe or a file has no width; tables there get what they need (``print_table``).
+    Tables in a pipe or a file are as wide as they need to be (``print_table``).
     """
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     return None if is_terminal or "COLUMNS" in os.environ else 120
 
 
 class _Shown(Console):
-    """A console that reads no markup, and shows hidden characters in all text that it lays out."""
+    """A console that interprets no markup and makes hidden characters of its output visible."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **options)
@@ -146,7 +146,7 @@ class _Shown(Console):
 
 
 def discard(stream: TextIO | io.RawIOBase) -> None:
-    """Let what is still written to a stream go nowhere, so that no flush fails at the end."""
+    """Redirect a stream to /dev/null, so that its last flush cannot fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
@@ -158,7 +158,7 @@ err = _Shown(soft_wrap=True, stderr=True)
 
 
 def echo(document: str) -> None:
-    """Print a document on stdout as it is, but for hidden characters."""
+    """Print a document on stdout, unchanged except that hidden characters become visible."""
     click.echo(shown(document), nl=False)
 
 
@@ -168,7 +168,7 @@ def print_json(value: Any) -> None:
 
 
 class LineTable(Table):
-    """A table with a line for each row: it shows line ends in the text of a cell as such."""
+    """A table with one line per row: line ends in cells are shown as escapes."""
 
     def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
         lines = (shown_line(cell) if isinstance(cell, str) else cell for cell in cells)
@@ -176,7 +176,7 @@ class LineTable(Table):
 
 
 def plain_table(*headings: str) -> LineTable:
-    """Return a table without rules; the first column, the name of a thing, is never broken."""
+    """Return a table without rules, whose first column is never wrapped."""
     table = LineTable(box=None, pad_edge=False, header_style="bold")
     for position, heading in enumerate(headings):
         table.add_column(heading, overflow="fold", no_wrap=position == 0)
@@ -184,13 +184,13 @@ def plain_table(*headings: str) -> LineTable:
 
 
 def print_table(table: Table) -> None:
-    """Print a table as wide as the terminal, elsewhere a row a line, for programs."""
+    """Print a table at the width of the terminal; elsewhere, print each row on one line."""
     console = out if out.is_terminal else _Shown(width=_UNLIMITED)
     console.print(table, soft_wrap=False)
 
 
 def show_error(error: MillraceError) -> None:
-    """Print an error on stderr, with what to do next."""
+    """Print an error and its hint on stderr."""
     err.print(Text.assemble(("error:", "bold red"), " ", error.message))
     if error.hint:
         err.print(Text.assemble(("hint:", "bold"), " ", error.hint))

@@ -1,4 +1,4 @@
-"""Provide ``millrace count``: the instructions that servers execute for a statement."""
+"""Provide ``millrace count``: count the instructions that servers execute for a statement."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -51,9 +51,9 @@ def command(
 ) -> None:
     """Count the instructions per statement of the experiment in FILE, or resume where it stopped.
 
-    Runs each server in valgrind, drives one client on it, and compares the counts, function by
-    function. A busy host does not matter. The run is kept like any other: `millrace report` shows
-    it again. Exit status 3 when a server has no count, 4 when this host has no valgrind.
+    Runs each server under valgrind with one client, and compares the counts function by function.
+    Other load on the host does not change the counts. The run is stored: `millrace report` shows it
+    again. Exit status 3 when a server has no count, 4 when this host has no valgrind.
     """
     experiment = choice.read()
     note_if_nothing_compared(experiment)
@@ -78,7 +78,7 @@ def command(
 
 
 def _refuse_graph(experiment: Experiment, path: Path) -> None:
-    """Raise UserError where a file cannot be written, or would have to hold several graphs."""
+    """Raise UserError if the file cannot be written, or the experiment has several comparisons."""
     refuse_place(path, FLAME_GRAPH, _GRAPH)
     number = use_case.comparisons(experiment)
     if number != 1:

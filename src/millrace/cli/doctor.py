@@ -1,4 +1,4 @@
-"""Provide ``millrace doctor``: what about this host makes results less trustworthy."""
+"""Provide ``millrace doctor``: show what makes results on this host less trustworthy."""
 
 import click
 from rich.markup import escape
@@ -11,7 +11,7 @@ from millrace.cli.console import out, print_json
 from millrace.host import facts as host
 from millrace.shown_text import shown_line
 
-_NARROW = 90  # columns; there the text would have too few of them beside the names
+_NARROW = 90  # columns: in fewer, text does not fit to the right of the checks' names
 
 _SIGNS = {
     "ok": "[green]ok     [/]",
@@ -24,7 +24,7 @@ _SIGNS = {
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print facts and findings as JSON.")
 def command(as_json: bool) -> None:
-    """Show what about this host makes results less trustworthy, and what to do about it.
+    """Show what makes results on this host less trustworthy, and how to fix it.
 
     Changes nothing. Every run records the same facts and findings with its results.
     """
@@ -51,5 +51,5 @@ def command(as_json: bool) -> None:
         if finding.hint is not None:
             why = Padding(Text(finding.why, style="dim"), (0, 0, 0, indent), expand=False)
             out.print(why, soft_wrap=False)
-            # In one line however long, so that a command can be copied from it.
+            # Never wrapped, so that the user can copy a command from it.
             out.print(f"{'':{indent}}hint: {finding.hint}")

@@ -1,4 +1,4 @@
-"""Call use cases from the command line, and say their events in words, a line each."""
+"""Call use cases from the command line, and print each of their events as a line."""
 
 import shlex
 import sys
@@ -26,7 +26,7 @@ def calling() -> Iterator[Caller]:
 
 
 def event_line(event: Emitted) -> str | None:
-    """Return the line that says an event; None for an event without one."""
+    """Return the line to print for an event; None for an event without a line."""
     match event:
         case RunOpened():
             return _run_text(event)
@@ -41,7 +41,7 @@ def event_line(event: Emitted) -> str | None:
 
 def _run_text(event: RunOpened) -> str:
     if not event.waiting:
-        more = "--new measures again" if event.confirms is None else "more --blocks add to them"
+        more = "--new measures again" if event.confirms is None else "a larger --blocks adds some"
         return f"run {event.run}: all {event.trials} trials have a result; {more}"
     if event.waiting < event.trials:
         return (
@@ -51,7 +51,7 @@ def _run_text(event: RunOpened) -> str:
 
 
 def sequential_text(event: SequentialOpened) -> str:
-    """Return the first line about a sequential run: what it has, and how it goes on."""
+    """Return the first line about a sequential run: its progress and how it continues."""
     experiment, run = event.selection.plan.experiment, event.selection.run
     progress = event.progress
     status = progress.status
@@ -85,7 +85,10 @@ def _calibration_text(event: CalibrationReviewed) -> str:
 
 
 def _time_left_s(found: Calibration, missing: int) -> float | None:
-    """Return the time of the missing verdicts, if they take as many blocks as those before."""
+    """Return the seconds that the missing verdicts will take; None before any block has ended.
+
+    Assume the mean number of blocks of the earlier verdicts.
+    """
     done = found.verdicts
     budget = found.target.blocks
     usual = sum(len(each.blocks) for each in done) / len(done) if done else budget

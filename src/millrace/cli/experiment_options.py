@@ -1,4 +1,4 @@
-"""Define the options of an experiment that commands share: the file, and what overrides it."""
+"""Define the options that commands on an experiment share: its file and the overrides."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -25,13 +25,13 @@ def collectors(text: str) -> tuple[str, ...]:
     for name in names:
         if name not in (*CHOOSABLE, INSTRUCTIONS, ALL):
             known = ", ".join((*CHOOSABLE, INSTRUCTIONS))
-            raise click.BadParameter(f"unknown collector {name!r}; there are: {known}.")
+            raise click.BadParameter(f"unknown collector {name!r}; known collectors: {known}.")
     return chosen_collectors(names, CHOOSABLE)
 
 
 @dataclass(frozen=True)
 class ExperimentChoice:
-    """An experiment as the command line names it."""
+    """An experiment file, the scale and the overrides, from the command line."""
 
     path: Path
     scale: str | None = None
@@ -48,12 +48,13 @@ _BLOCKS = click.option(
 _BLOCKS_OF_A_VERDICT = click.option(
     "--blocks",
     type=click.IntRange(1, MAX_BLOCKS),
-    help="Most blocks of a verdict, fewer where it is decided (default: the experiment's).",
+    help="Maximum number of blocks per verdict; a clear verdict stops earlier (default: the "
+    "experiment's).",
 )
 _MAX_BLOCKS = click.option(
     "--max-blocks",
     type=click.IntRange(1, MAX_BLOCKS),
-    help="Measure at most this many blocks, fewer where each comparison is decided.",
+    help="Maximum number of blocks; the run stops earlier when all verdicts are clear.",
 )
 _PROFILE_BLOCKS = click.option(
     "--profile-blocks",
@@ -70,36 +71,38 @@ _SELECTORS = (
 
 
 def count_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add FILE and what selects its treatments; counts have neither blocks nor a margin."""
+    """Add FILE and the options that select its treatments; a count has no blocks or margin."""
     return _with_options(command, _SELECTORS)
 
 
 def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add FILE and the options that override it; the command gets a choice."""
+    """Add FILE and the options that override it; the command gets them as ``choice``."""
     return _with_choice(command, _BLOCKS, _MAX_BLOCKS, _PROFILE_BLOCKS)
 
 
 def calibration_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of an experiment whose verdicts are calibrated; nothing is profiled."""
+    """Add the options of a calibrated experiment, which has no profiled blocks."""
     return _with_choice(command, _BLOCKS_OF_A_VERDICT)
 
 
 def _with_choice(command: Callable[..., Any], *of_blocks: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what all commands that measure have, and options ``of_blocks`` in their place."""
+    """Add the options of all commands that measure, including the options ``of_blocks``."""
     options = (
         *_SELECTORS,
         click.option(
             "--interleaved",
             is_flag=True,
             default=None,
-            help="Measure whole trials one after the other, in random order.",
+            help="Run each trial from start to end, in random order within a block, instead of in "
+            "slices (see --slices).",
         ),
         click.option(
             "--slices",
             is_flag=True,
             default=None,
-            help="Let the servers of a comparison take turns every few milliseconds. That is the "
-            "default where it is valid; with this option, all else is refused.",
+            help="Let the servers of a comparison take turns every few milliseconds. This is the "
+            "default where slices are valid; with this option, the command fails where they are "
+            "not.",
         ),
         *of_blocks,
         click.option(
@@ -113,11 +116,11 @@ def _with_choice(command: Callable[..., Any], *of_blocks: Callable[..., Any]) ->
             "--collectors",
             type=collectors,
             metavar="NAMES",
-            help="Collectors, separated by commas: `all` that sample trials, `none`, or names; "
+            help="Comma-separated names of collectors, `all` (those that sample trials) or `none`; "
             "`instructions` counts the instructions of each treatment after all trials.",
         ),
         click.option(
-            "--seed", type=click.IntRange(0, MAX_SEED), help="Seed of the order of the trials."
+            "--seed", type=click.IntRange(0, MAX_SEED), help="Seed of the trials' random order."
         ),
         margin_option(
             "The smallest difference that matters.",
@@ -134,7 +137,7 @@ def _with_options(
     *,
     blocks_are_exact: bool = False,
 ) -> Callable[..., Any]:
-    """Add options; the command gets their values as a choice."""
+    """Add options; the command gets their values as ``choice``."""
 
     @functools.wraps(command)
     def with_choice(*, file: Path, scale: str | None, **options: Any) -> Any:
@@ -143,8 +146,8 @@ def _with_options(
         if blocks_are_exact and overrides.blocks is not None and is_limited:
             limit = "--max-blocks" if overrides.max_blocks is not None else "--max-time"
             raise UserError(
-                f"--blocks is an exact number of blocks, which {limit} would change",
-                hint="leave out one of them",
+                f"--blocks sets an exact number of blocks, so {limit} cannot limit it",
+                hint=f"leave out --blocks or {limit}",
             )
         return command(choice=ExperimentChoice(file, scale, overrides), **options)
 

@@ -34,23 +34,27 @@ _KINDS: Mapping[str, output_files.Kind] = {
 @click.command()
 @click.argument("run", default="latest")
 @store_option
-@click.option("--base", metavar="LEVEL", help="Treatment A (default: the experiment's base).")
+@click.option(
+    "--base",
+    metavar="LEVEL",
+    help="Level of the compared factor to use as A (default: the experiment's base).",
+)
 @click.option(
     "--candidate",
     "candidates",
     metavar="LEVEL",
     multiple=True,
-    help="Treatment B (default: all other levels); may be repeated.",
+    help="Level of the compared factor to use as B (default: all other levels); may be repeated.",
 )
 @click.option(
-    "--factor", metavar="NAME", help="The factor of A and B, where two factors have such levels."
+    "--factor", metavar="NAME", help="The factor to compare, if several factors have these levels."
 )
 @click.option("--test", metavar="TEST", help="Only this test.")
 @click.option(
     "--where",
     metavar="FACTOR=LEVEL",
     multiple=True,
-    help="Only where another factor has this level; may be repeated.",
+    help="Only treatments with this level of another factor; may be repeated.",
 )
 @click.option("--json", "json_wanted", is_flag=True, help="Print JSON.")
 @click.option("--html", type=OUTPUT_FILE, help="Write a page to FILE.")
@@ -58,14 +62,21 @@ _KINDS: Mapping[str, output_files.Kind] = {
     "--flame-graph", type=OUTPUT_FILE, help="Write differential flame graphs (SVG) to FILE."
 )
 @click.option("--speedscope", type=OUTPUT_FILE, help="Write both profiles for speedscope to FILE.")
-@click.option("--folded", type=OUTPUT_FILE, help="Write call paths, ns in A and in B, to FILE.")
+@click.option(
+    "--folded",
+    type=OUTPUT_FILE,
+    help="Write folded stacks with the time in A and in B (ns) to FILE, for flame graph tools.",
+)
 @click.option(
     "--side",
     type=click.Choice(["A", "B"]),
     help="With --folded: only this treatment, in one column.",
 )
 @click.option(
-    "--ablate", "ablated", is_flag=True, help="Measure B again with the suspected settings as in A."
+    "--ablate",
+    "ablated",
+    is_flag=True,
+    help="Measure B again with its suspected settings changed to A's values.",
 )
 @click.option(
     "--blocks",
@@ -89,10 +100,10 @@ def command(
 ) -> None:
     """Explain where the time of an operation goes in two treatments of RUN, and why they differ.
 
-    RUN is an id, its beginning, or `latest`. Measures nothing: the explanation uses what collectors
-    and the profiler recorded during the run. Only --ablate starts servers: it measures, in a run of
-    its own, how much of a difference settings make. Later explanations of RUN include that result;
-    the ablation's id stands for the run that it tested.
+    RUN is an id, its beginning, or `latest`. Measures nothing: the explanation uses the data that
+    collectors and the profiler recorded during the run. Only --ablate starts servers: it measures,
+    in a separate run, how much of the difference comes from settings. Later explanations of RUN
+    include that result. For the id of an ablation, explains the run that it tested.
     """
     _refuse_alone("--side", side, "--folded", paths["folded"])
     _refuse_alone("--blocks", blocks, "--ablate", ablated or None)
@@ -130,19 +141,19 @@ def _refuse_alone(option: str, value: object, needed: str, given: object) -> Non
 
 
 def _refuse_places(files: Mapping[str, Path]) -> None:
-    """Raise UserError where a file cannot be written, or two options name the same."""
+    """Raise UserError if a file cannot be written, or two options name the same file."""
     options: dict[Path, str] = {}
     for option, path in files.items():
         other = options.setdefault(path.resolve(), option)
         if other != option:
             raise UserError(
-                f"{other} and {option} both write {path}", hint="name a file of its own for each"
+                f"{other} and {option} both write {path}", hint="give each option its own file"
             )
         output_files.refuse_place(path, _KINDS[option], option)
 
 
 def _graph(found: Sequence[Explanation]) -> FlameGraph:
-    """Return the flame graphs of the only profiles or else of the only counted instructions."""
+    """Return the flame graphs of the only profiled comparison, or else of the only counted one."""
     counted = [e for e in found if e.instructions is not None and e.instructions.ratio is not None]
     if counted and all(each.profile is None for each in found):
         instructions = _only(counted, "instructions").instructions
@@ -167,13 +178,16 @@ def _folded(found: Sequence[Explanation], side: str | None) -> str:
 
 
 def _profiled(found: Sequence[Explanation]) -> tuple[Explanation, CallNode]:
-    """Return the only explanation with profiles of both; UserError for none, or several."""
+    """Return the only explanation with a profile, and its call tree.
+
+    Raise UserError if there is none, or several.
+    """
     profiled = [explanation for explanation in found if explanation.profile is not None]
     if not profiled:
         raise UserError(
-            "no block was profiled in both, so no call paths can be written",
-            hint="`millrace run FILE --profile-blocks 3` adds profiled blocks to a run; where a "
-            "profiler was on, `millrace explain` tells what it lacked",
+            "no block has profiles of both A and B, so no call paths can be written",
+            hint="`millrace run FILE --profile-blocks 3` adds profiled blocks to a run; if it has "
+            "some, `millrace explain` shows why they cannot be compared",
         )
     explanation = _only(profiled, "profiles")
     assert explanation.profile is not None
@@ -181,10 +195,10 @@ def _profiled(found: Sequence[Explanation]) -> tuple[Explanation, CallNode]:
 
 
 def _only(having: Sequence[Explanation], what: str) -> Explanation:
-    """Return the only explanation of those that have something; UserError for several."""
+    """Return the only explanation in ``having``; raise UserError if there are several."""
     if len(having) > 1:
         raise UserError(
-            f"{len(having)} comparisons have {what}, and such a file holds one",
+            f"{len(having)} comparisons have {what}, and the file can contain only one",
             hint=f"choose one with --candidate, --test and --where: {titles(having)}",
         )
     return having[0]

@@ -1,4 +1,4 @@
-"""Define the option ``--fail-on``, which makes an exit status of a verdict."""
+"""Define the option ``--fail-on``: the verdicts that make a command fail."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ _MOST_NAMED = 5
 
 
 def _verdicts(value: str | tuple[()]) -> tuple[Gated, ...]:
-    """Return the verdicts to fail on, which commas separate; the default has none."""
+    """Return the comma-separated verdicts to fail on; none by default."""
     if isinstance(value, tuple):
         return value
     known: dict[str, Gated] = {kind: kind for kind in EXIT_STATUS}
@@ -31,27 +31,28 @@ fail_on_option = click.option(
     type=_verdicts,
     default=(),
     metavar="VERDICTS",
-    help="Exit with 10 on a regression (`regression`), with 11 also without a verdict "
-    "(`regression,inconclusive`), and with 3 where a trial failed.",
+    help="Verdicts that fail the command: `regression` (exit status 10), or "
+    "`regression,inconclusive` (10, or 11 if only inconclusive). A run with a failed trial exits "
+    "with 3.",
 )
 
 
 def check_run(analysis: RunAnalysis, fail_on: tuple[Gated, ...]) -> None:
-    """Raise TrialFailed where a trial of a run failed, else as ``check`` does for its verdicts.
+    """Raise TrialFailed if a trial of the run failed, else GateFailed like ``check``.
 
-    What a failed trial would have shown is unknown, so that no verdict of the run passes a gate.
+    The result of a failed trial is unknown, so no verdict of its run passes the gate.
     """
     if analysis.failures:
         raise TrialFailed(
             f"{len(analysis.failures)} of {counted(len(analysis.trials), 'trial')} failed",
-            hint=f"`millrace results show {analysis.run.id}` has each reason and the server's log; "
-            "`millrace run ... --retry-failed` repeats them",
+            hint=f"`millrace results show {analysis.run.id}` shows the reasons and the servers' "
+            "logs; `millrace run ... --retry-failed` repeats the failed trials",
         )
     check(ci_gate.of_run(analysis), fail_on)
 
 
 def check(verdicts: Iterable[GatedVerdict], fail_on: tuple[Gated, ...]) -> None:
-    """Raise GateFailed where a verdict is one that the user asked to fail on."""
+    """Raise GateFailed if a verdict is one of ``fail_on``."""
     failed = failing(verdicts, fail_on)
     if not failed:
         return

@@ -28,7 +28,7 @@ _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%
 
 
 def date_or_time(text: str) -> datetime:
-    """Return a date, or a time as ISO 8601 and git write it."""
+    """Return the date or time in ``text``, in ISO 8601 or in git's format."""
     for form in _DATES:
         with suppress(ValueError):
             return datetime.strptime(text, form)  # noqa: DTZ007 (app.history knows the zone)
@@ -40,8 +40,8 @@ def date_or_time(text: str) -> datetime:
 def command() -> None:
     """Watch performance from version to version.
 
-    A point is a version's ratio to a reference build that was measured in the same blocks. Where
-    the level of a series moves there is a candidate, which only a measurement of its own confirms.
+    A point is the ratio of a version to a reference build that was measured in the same blocks. A
+    level change in a series is a candidate until `history confirm` measures it again.
     """
 
 
@@ -58,7 +58,7 @@ def command() -> None:
     "date",
     type=date_or_time,
     metavar="DATE",
-    help="Its date, in UTC without a zone (default: the start of the run).",
+    help="Date of the version, UTC unless it has a time zone (default: the start of the run).",
 )
 @options.store_option
 def record(
@@ -66,9 +66,9 @@ def record(
 ) -> None:
     """Add the ratios of RUN (an id, its beginning, or `latest`) to the histories of the store.
 
-    An imported run must be named by its whole id, and its points belong to series of their own.
-    Each metric is a series, in each group of the experiment (the levels of all factors but the
-    compared one). Points are in the order of their dates, then in that of recording.
+    Each metric has a series in each group (the levels of all factors but the compared one). Points
+    are ordered by date, then by the time of recording. An imported run must be named by its full
+    id; its points go into separate series.
     """
     found = use_case.record(store, run, reference=reference, label=label, date=date)
     for clause in found.left_out:
@@ -77,8 +77,9 @@ def record(
     recorded = found.recorded
     if not (recorded.added or recorded.replaced or recorded.present):
         raise UserError(
-            f"nothing was recorded of run {found.run}: {labels} {_of_others(recorded)}",
-            hint="give it another --label, or remove the other run with `millrace history "
+            f"run {found.run} was not recorded: version {labels} already has "
+            f"{_points_of_others(recorded)}",
+            hint="record it under another --label, or remove those points with `millrace history "
             f"forget {next(iter(recorded.taken))}`",
         )
     if recorded.present:
@@ -87,24 +88,24 @@ def record(
     else:
         text = f"recorded {labels}: {counted(recorded.added, 'new point')}"
     if recorded.replaced:
-        text += f", {counted(recorded.replaced, 'point')} of this run with its new blocks"
+        text += f", {counted(recorded.replaced, 'point')} updated with this run's new blocks"
     err.print(text)
     if recorded.taken:
-        err.print(f"unchanged: what {_of_others(recorded)}")
+        err.print(f"unchanged: {_points_of_others(recorded)}")
 
 
-def _of_others(recorded: Recorded) -> str:
-    """Return a clause such as ``has points already: 3 of run a, 2 of run b``."""
-    runs = (f"{number} of run {run_id}" for run_id, number in recorded.taken.items())
-    return f"has points already: {', '.join(runs)}"
+def _points_of_others(recorded: Recorded) -> str:
+    """Return text such as ``3 points from run a, 1 point from run b``."""
+    runs = (f"{counted(n, 'point')} from run {run_id}" for run_id, n in recorded.taken.items())
+    return ", ".join(runs)
 
 
-@command.command("detect", short_help="Look for versions at which a series changed its level.")
+@command.command("detect", short_help="Find versions at which the level of a series changed.")
 @options.series_option
-@options.sensitivity_option("Changes")
+@options.sensitivity_option("changes")
 @options.store_option
 def detect(*, series: tuple[str, ...], sensitivity: Sensitivity, store: Path) -> None:
-    """Look for versions at which a series changed its level.
+    """Find versions at which the level of a series changed.
 
     A change is a candidate until it is confirmed, and keeps its id when it is found again. Points
     from different environments are never compared.
@@ -129,7 +130,7 @@ def detect(*, series: tuple[str, ...], sensitivity: Sensitivity, store: Path) ->
         out.print(history.nothing_moved(n_series, found.too_few))
     if found.lost:
         was = "candidate was" if found.lost == 1 else "candidates were"
-        out.print(f"{found.lost} earlier {was} withdrawn: more points do not show it any more.")
+        out.print(f"{found.lost} earlier {was} withdrawn: the series no longer shows it.")
 
 
 def _show_next_step(changes: Sequence[ChangeView]) -> None:
@@ -139,7 +140,7 @@ def _show_next_step(changes: Sequence[ChangeView]) -> None:
         out.print(step)
 
 
-@command.command("show", short_help="Show series, their changes, and what became of them.")
+@command.command("show", short_help="Show series, their changes, and the states of changes.")
 @options.series_option
 @click.option(
     "--html",
@@ -151,10 +152,10 @@ def _show_next_step(changes: Sequence[ChangeView]) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @options.store_option
 def show(*, series: tuple[str, ...], html_file: Path | None, as_json: bool, store: Path) -> None:
-    """Show series of histories, their changes and what became of these.
+    """Show series, their changes, and the states of changes.
 
-    Ratios are to the reference of the series; a change is new level / old level. Only a confirmed
-    change is a fact.
+    A point is a ratio to the reference of its series; a change is new level / old level. Only a
+    confirmed change is certain.
     """
     with use_case.histories(store, series) as found:
         if not as_json and html_file is None:
@@ -170,7 +171,7 @@ def show(*, series: tuple[str, ...], html_file: Path | None, as_json: bool, stor
 
 
 def _show_series(histories: HistoriesView) -> None:
-    """Print series by series, so that only one's points are in memory."""
+    """Print one series at a time, so that the points of only one are in memory."""
     rows: list[Row] = []
     changes: list[ChangeView] = []
     broken: list[EnvironmentChange] = []
@@ -214,10 +215,11 @@ def _show_change(shown: ChangeView) -> None:
 def confirm(*, change: str, blocks: int | None, store: Path) -> None:
     """Measure the builds before and after CHANGE (the beginning of its id) again, interleaved.
 
-    The result confirms or withdraws the change. Without a result it stays a candidate, and the same
-    command adds blocks. Changes of other metrics that the same trials measure are settled too.
+    The result confirms or withdraws the change. If it is inconclusive, the change stays a
+    candidate, and the same command adds blocks. The same trials also confirm or withdraw changes of
+    other metrics that they measure.
     """
-    # Imported here because what measures takes longer to read than another command takes.
+    # Imported on use: loading the code that measures takes longer than the other commands run.
     from millrace.app import confirm as confirming  # noqa: PLC0415
 
     with calling() as caller:
@@ -237,14 +239,18 @@ def confirm(*, change: str, blocks: int | None, store: Path) -> None:
             )
 
 
-@command.command("acknowledge", short_help="Note that somebody knows of a change.")
+@command.command("acknowledge", short_help="Add a note to a change.")
 @click.argument("change")
-@click.option("--note", required=True, help="Who knows of it, its reason, or where it is fixed.")
+@click.option(
+    "--note",
+    required=True,
+    help="A note on the change: who looked at it, its cause, or where it is fixed.",
+)
 @options.store_option
 def acknowledge(*, change: str, note: str, store: Path) -> None:
-    """Note that somebody knows of CHANGE: the beginning of an id, or a label, for all its changes.
+    """Add a note to CHANGE: the beginning of its id, or a label for all changes of that version.
 
-    Its state does not change: it stays a candidate or a confirmed change.
+    The state stays the same: a candidate is still a candidate, a confirmed change still confirmed.
     """
     changes = use_case.acknowledge(store, change, note)
     for each in changes:
@@ -259,7 +265,7 @@ def acknowledge(*, change: str, note: str, store: Path) -> None:
 def forget(*, run: str, store: Path) -> None:
     """Remove the points of RUN (the beginning of its id) from all histories.
 
-    Use it for a wrong label or a disturbed run. The run itself stays in the store.
+    Use it if the label was wrong or the run was disturbed. The run itself stays in the store.
     """
     run_id, points = use_case.forget(store, run)
     err.print(f"removed {counted(points, 'point')} of run {run_id}")

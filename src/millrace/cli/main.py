@@ -25,7 +25,7 @@ COMMANDS = {
     "report": "Show the verdicts of a run.",
     "explain": "Explain where the time of an operation goes, and why treatments differ.",
     "calibrate": "Measure how far verdicts can be trusted on this host.",
-    "bisect": "Find between which two servers of a list the level changed.",
+    "bisect": "Find the server in a list at which performance changed.",
     "analyze": "Analyze numbers of any benchmark.",
     "history": "Watch performance from version to version.",
     "results": "List, show, move and remove stored runs.",
@@ -57,15 +57,15 @@ def cli(context: click.Context) -> None:
 
     Start with `millrace run experiments/load-data.toml --scale demo`.
     """
-    # No program that a command starts finds the password in its environment.
+    # Child processes must not inherit the password.
     context.obj = os.environ.pop(PASSWORD_VARIABLE, None)
 
 
 def main() -> None:
     """Run the command line and exit with a status.
 
-    0 done, 2 mistake of the user, 3 failed trial, 4 the host could not, 10 or 11 by ``--fail-on``,
-    130 interrupted.
+    0: done; 2: user error; 3: failed trial; 4: host error; 10 or 11: ``--fail-on``;
+    130: interrupted.
     """
     guard_streams()
     os.umask(os.umask(0o077) | 0o022)  # no group and no other user may write to our files
@@ -79,9 +79,9 @@ def _exit_status() -> int:
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
     except click.ClickException as error:
-        said = StringIO()
-        _with_near_names(error).show(said)
-        err.print(said.getvalue(), end="")
+        message = StringIO()
+        _with_near_names(error).show(message)
+        err.print(message.getvalue(), end="")
         return error.exit_code
     except MillraceError as error:
         show_error(error)
@@ -99,7 +99,7 @@ def _exit_status() -> int:
 
 
 def _with_near_names(error: click.ClickException) -> click.ClickException:
-    """Return an error whose suggestions are the names that a mistyped option or command may mean.
+    """Return the error with better suggestions for a mistyped option or command.
 
     Click suggests any name that shares some letters, such as ``--store`` for ``--test``.
     """
@@ -124,7 +124,10 @@ def _with_near_names(error: click.ClickException) -> click.ClickException:
 
 
 def _near(name: str, known: Iterable[str]) -> list[str]:
-    """Return the likely names without their dashes, with which any two options would be similar."""
+    """Return the known names most similar to ``name``, all without leading dashes.
+
+    The dashes would make any two options similar.
+    """
     return nearest_names(name.lstrip("-"), [each.lstrip("-") for each in known])
 
 

@@ -15,8 +15,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 PASSWORD_VARIABLE = "MILLRACE_PASSWORD"  # noqa: S105 - its name
 """The environment variable with the password of a server to add.
 
-The command line takes it out of the environment before anything else: it is the root context's
-``obj``.
+At start, the command line removes it from the environment and keeps its value as the root
+context's ``obj``.
 """
 
 
@@ -58,18 +58,19 @@ def series_option(command: F) -> F:
 
 
 def sensitivity_option(found: str) -> Callable[[F], F]:
-    """Return the decorator that adds ``--sensitivity``; ``found`` names what a search finds."""
+    """Return the decorator that adds ``--sensitivity``; ``found`` is the noun for a result."""
     return click.option(
         "--sensitivity",
         type=click.Choice(["review", "alert"]),
         default="review",
         show_default=True,
-        help=f"{found} for a list that is read once a week, or only those worth paging somebody.",
+        help=f"`review` finds {found} for a weekly review, `alert` only those worth paging "
+        "somebody.",
     )
 
 
 class Finite(click.FloatRange):
-    """A finite number within a range; nan, which every range admits, is refused."""
+    """A finite number within a range; click's ranges accept nan, this one does not."""
 
     noun = "a number"
 
@@ -83,10 +84,10 @@ class Finite(click.FloatRange):
 
 
 class Percent(Finite):
-    """A number of percent within a range."""
+    """A percentage within a range."""
 
     name = "percent"
-    noun = "a number of percent"
+    noun = "a percentage"
 
 
 def duration(text: str) -> float:

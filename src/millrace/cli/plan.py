@@ -1,4 +1,4 @@
-"""Provide ``millrace plan``: the trials of an experiment, and what they will take."""
+"""Provide ``millrace plan``: the trials of an experiment, with their time and disk space."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -23,7 +23,7 @@ from millrace.quantities import counted, duration_in_words, readable_size
 from millrace.report.common.formatting import changes_text, is_hardly_visible
 
 _SHOWN = 12  # trials
-_LABELS = {"measure": "", "aa": "A/A "}  # of purposes that are not their own label
+_LABELS = {"measure": "", "aa": "A/A "}  # other purposes are their own label
 
 
 @click.command()
@@ -32,10 +32,10 @@ _LABELS = {"measure": "", "aa": "A/A "}  # of purposes that are not their own la
 @click.option("--trials", is_flag=True, help=f"Print all trials, not only the first {_SHOWN}.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(choice: ExperimentChoice, store: Path, trials: bool, as_json: bool) -> None:
-    """Estimate time and disk of FILE, and print its trials in their order.
+    """Estimate the time and disk space of the experiment in FILE, and print its trials in order.
 
-    With a limit of time, prints the trials that probably fit. Starts nothing. Times come from
-    earlier trials in the store, where there are any. Exit status 4 when the disk cannot hold the
+    With a time limit, prints only the trials that probably fit. Starts no servers. Estimates use
+    earlier trials in the store, if there are any. Exit status 4 when the disk is too small for the
     experiment.
     """
     experiment = choice.read()
@@ -53,7 +53,7 @@ def command(choice: ExperimentChoice, store: Path, trials: bool, as_json: bool) 
 
 
 def note_if_nothing_compared(experiment: Experiment) -> None:
-    """Print a note where the experiment has nothing to compare, which may be intended."""
+    """Print a note if the experiment has nothing to compare, which may be intended."""
     note = nothing_compared(experiment)
     if note is not None:
         err.print(f"note: {note}")
@@ -80,17 +80,17 @@ def _print_plan(planned: use_case.PlannedRun, *, seed_is_ours: bool, all_trials:
     ):
         out.print(f"{name:<10}{text}")
     out.print()
-    # A last line that leaves out one or two trials would be as long as these.
+    # The line that counts hidden trials must save some lines.
     listed = shown if all_trials or len(shown) <= _SHOWN + _SHOWN // 2 else shown[:_SHOWN]
     print_table(_trial_table(listed, [factor.name for factor in varied]))
     if more := len(shown) - len(listed):
         out.print(f"and {counted(more, 'more trial')}: --trials prints all")
     if len(shown) < len(plan.trials):
-        out.print("then further blocks, as time allows, of what is not decided by then")
+        out.print("then more blocks of the undecided comparisons, as time allows")
 
 
 def _that_fit(planned: use_case.PlannedRun) -> list[PlannedTrial]:
-    """Return the trials without those of blocks for which a limit of time is probably too short."""
+    """Return the trials without the blocks that probably do not fit into the time limit."""
     fit = max(blocks_in_time(planned.plan, planned.estimate), FEWEST_BLOCKS)
     trials = planned.plan.trials
     return [t for t in trials if t.block < fit or not is_in_measured_block(t.purpose)]
@@ -117,7 +117,7 @@ def _blocks(experiment: Experiment) -> str:
 
 
 def _design(experiment: Experiment, trials: Sequence[PlannedTrial]) -> str:
-    """Return the rule that ends the blocks, and the blocks with an A/A trial."""
+    """Return when the run ends, which servers run in slices, and which blocks have A/A trials."""
     ends = "exactly this number of blocks"
     if experiment.sequential:
         ends = "until each comparison is decided"
@@ -133,7 +133,7 @@ def _design(experiment: Experiment, trials: Sequence[PlannedTrial]) -> str:
 
 
 def _slices(experiment: Experiment, trials: Sequence[PlannedTrial]) -> str:
-    """Return which groups take turns in slices; empty for none."""
+    """Return a clause on the groups whose servers take turns in slices; empty for none."""
     compared = experiment.compared_factors
     treatments = {trial.treatment.id: trial.treatment for trial in trials}
     ids = {trial.treatment.id for trial in trials if trial.slot is not None}
@@ -146,7 +146,7 @@ def _slices(experiment: Experiment, trials: Sequence[PlannedTrial]) -> str:
 
 
 def _telling(experiment: Experiment) -> dict[str, Any]:
-    """Return the parameters that differ from the workload's, which may have dozens."""
+    """Return the parameters whose values are not the workload's defaults."""
     parameters = experiment.checked_workload.parameters
     return {
         name: value
@@ -156,12 +156,12 @@ def _telling(experiment: Experiment) -> dict[str, Any]:
 
 
 def _estimate_lines(planned: use_case.PlannedRun) -> Iterator[tuple[str, str]]:
-    """Yield the names and texts of lines on time, disk, and changes that will be visible."""
+    """Yield the name and the text of each line: time, disk space, visible changes."""
     estimate, experiment = planned.estimate, planned.plan.experiment
-    basis = "a guess: nothing of this was measured here yet"
+    basis = "a guess: no such trial was measured on this host yet"
     if estimate.measured_share:
         share = f"{100 * estimate.measured_share:.0f} %"
-        basis = f"{share} of the trials by their like on this host"
+        basis = f"{share} of the trials from similar trials on this host"
     yield "time", f"{_time(estimate, experiment)}, {basis}"
     yield "disk", _disk(estimate)
     if profiled := _profiled(planned):
@@ -173,7 +173,7 @@ def _estimate_lines(planned: use_case.PlannedRun) -> Iterator[tuple[str, str]]:
 
 
 def _profiled(planned: use_case.PlannedRun) -> str:
-    """Return the time of the profiled trials, which no limit includes; empty for none."""
+    """Return the text on profiled trials and their time, which is not limited; empty for none."""
     estimate, experiment = planned.estimate, planned.plan.experiment
     if not experiment.profile_blocks:
         return ""
@@ -183,7 +183,7 @@ def _profiled(planned: use_case.PlannedRun) -> str:
         text = f"about {duration_in_words(estimate.profile_s)} for {blocks}, after the limit"
     if experiment.profile_s is None:
         return text
-    return f"{text}, whose clients are driven for {experiment.profile_s:g} s"
+    return f"{text}, with {experiment.profile_s:g} s of load each"
 
 
 def _disk(estimate: Estimate) -> str:
@@ -209,10 +209,9 @@ def _visible(found: ForeseenChanges) -> str:
 
 
 def _time(estimate: Estimate, experiment: Experiment) -> str:
-    """``about 5 min``; ``from 3 min (3 blocks) to 10 min (10 blocks)`` where looks decide.
+    """Return text such as ``about 5 min`` or ``from 3 min (3 blocks) to 10 min (10 blocks)``.
 
-    Where a limit ends the run before it can decide anything, ``60 s (the limit), 2 min for 3
-    blocks``.
+    If the time limit is too short for any verdict: ``60 s (the limit), 2 min for 3 blocks``.
     """
     if not experiment.sequential:
         return f"about {duration_in_words(estimate.time_s)}"

@@ -1,4 +1,4 @@
-"""Show the progress of a use case on stderr: bars on a terminal, else a line a trial."""
+"""Show the progress of a use case on stderr: bars on a terminal, else one line per trial."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from millrace.report.common.formatting import changes_text, interval_text, ratio
 from millrace.report.run.sentences import COUNTED
 from millrace.store.records import TrialRecord
 
-_SAID_LOOPS = 50  # of a trial, a line each; of more, some
+_PRINTED_LOOPS = 50  # a trial with more loops has a line for some of them only
 _NAMED = 4  # comparisons in a line; more are counted
 
 
 def plain_line(event: events.Emitted) -> str | None:
-    """Return the line that says an event of any command; None for an event without one."""
+    """Return the line that every command prints for an event; None for an event without one."""
     match event:
         case events.Notice():
             return event.text
@@ -35,7 +35,10 @@ def plain_line(event: events.Emitted) -> str | None:
 
 
 class Listener:
-    """Show events on stderr, one bar at a time; ``line_of`` says what ``plain_line`` does not."""
+    """Show events on stderr, one bar at a time.
+
+    ``line_of`` returns the line for an event for which ``plain_line`` returns None.
+    """
 
     def __init__(
         self, line_of: Callable[[events.Emitted], str | None] = lambda _event: None
@@ -73,15 +76,15 @@ class Listener:
 
 
 def loop_text(event: events.LoopEnded) -> str:
-    """Return the line that says what a loop yielded."""
+    """Return the line with the throughput of an ended loop."""
     rate = event.transactions / event.duration_s if event.duration_s else 0.0
     cold = ", restarted cold" if event.restarted_cold else ""
     return f"loop {event.loop} of {event.loops}: {rate:,.0f} transactions/s{cold}"
 
 
-def is_said(event: events.LoopEnded) -> bool:
-    """Return whether a loop has a line: of many, those that reports show, and cold ones."""
-    few = event.loops <= _SAID_LOOPS
+def has_line(event: events.LoopEnded) -> bool:
+    """Return whether a loop has a line: of many loops, those in reports and the cold ones."""
+    few = event.loops <= _PRINTED_LOOPS
     return few or event.restarted_cold or event.loop in shown(event.loops)
 
 
@@ -102,7 +105,7 @@ class DownloadBar:
         self._tasks: dict[str, progress.TaskID] = {}
 
     def show(self, moved: events.DownloadMoved) -> None:
-        """Show the bytes that are there."""
+        """Show the downloaded bytes."""
         if moved.what not in self._tasks:
             self._tasks[moved.what] = self.bar.add_task(moved.what, total=moved.total_bytes)
         task = self._tasks[moved.what]
@@ -112,9 +115,9 @@ class DownloadBar:
 class TrialBar:
     """One bar for the trials of a run, with the time left.
 
-    The time left is the mean duration of the ended trials of each treatment times the trials still
-    to come, and the estimate for treatments without an ended trial. For a sequential run it is the
-    forecast of the last review, and so is the number of trials.
+    The time left is the sum over the open trials of the mean duration of their treatment's ended
+    trials. Without any, it is the mean of all ended trials, or else the estimate. For a sequential
+    run, the last review forecasts the time left and the number of trials.
     """
 
     def __init__(self) -> None:
@@ -122,13 +125,13 @@ class TrialBar:
         self._total = self._ended = 0
         self._waiting: dict[str, str] = {}  # treatments by trial
         self._weights: dict[str, float] = {}
-        # Label and activity of what is measured now, by its trial: one, or those of a round.
+        # Label and activity of each trial that runs now: one, or those of a round.
         self._now: dict[str, tuple[str, str]] = {}
         self._forecast: Forecast | None = None
         self._guess_s = 0.0
         self._durations: dict[str, list[float]] = defaultdict(list)
         self._started = time.monotonic()
-        # The steps of the trials that are measured now, and the times at which they began.
+        # The steps of the trials that run now, and the times at which they began.
         self._steps: defaultdict[str | None, list[tuple[str, float]]] = defaultdict(list)
         self.bar = progress.Progress(
             progress.BarColumn(24),
@@ -159,7 +162,7 @@ class TrialBar:
             case events.IntervalEnded():
                 self._show(event.trial, f"{event.phase}{self._progress(event)}")
             case events.LoopEnded():
-                if is_said(event):
+                if has_line(event):
                     err.print(loop_text(event))
             case events.TrialEnded():
                 self._end(event)
@@ -176,7 +179,7 @@ class TrialBar:
         self._update()
 
     def _review(self, event: events.RunAssessed) -> None:
-        """Take over the forecast of a review, and print what it found."""
+        """Keep the forecast of a review, and print its results."""
         self._forecast = Forecast(time.monotonic(), event.about_s, event.at_most_s)
         self._ended = event.ended_trials
         self._total = self._ended + event.at_most_trials
@@ -193,7 +196,7 @@ class TrialBar:
         self._show()
 
     def _progress(self, event: events.IntervalEnded) -> str:
-        """Return the progress of a phase: of the rows of a named data set, else in rows or time."""
+        """Return the progress of a phase: seconds of load, a percentage of the rows, or rows."""
         if event.kind == DRIVE:
             return f" {event.t_s:.0f} s"
         if not event.rows:
@@ -221,7 +224,7 @@ class TrialBar:
         )
 
     def _show(self, trial: str | None = None, activity: str = "") -> None:
-        """Show what is measured now; ``activity`` is what ``trial`` does."""
+        """Show the trials that run now; ``activity`` is the new activity of ``trial``."""
         if trial is not None:
             self._now[trial] = self._now[trial][0], activity
         running_s = time.monotonic() - self._started
@@ -241,7 +244,7 @@ class TrialBar:
             * (fmean(self._durations[treatment]) if self._durations.get(treatment) else usual_s)
             for trial, treatment in self._waiting.items()
         }
-        # A running trial may make a snapshot first, which takes longer than is expected of it.
+        # A running trial may exceed its expected time: it may create a snapshot first.
         done_s = min(running_s, sum(expected_s.get(trial, 0.0) for trial in self._now))
         return duration_text(sum(expected_s.values()) - done_s)
 
@@ -276,8 +279,8 @@ def review_text(event: events.RunAssessed) -> str:
     closed = [f"{each.label}: {_closed_text(each)}" for each in event.closed]
     if len(closed) > _NAMED:
         counts = Counter(_closed_text(each) for each in event.closed)
-        said = [counted(count, *COUNTED.get(each, (each, each))) for each, count in counts.items()]
-        closed = [", ".join(said)]
+        texts = [counted(count, *COUNTED.get(each, (each, each))) for each, count in counts.items()]
+        closed = [", ".join(texts)]
     ratios = [_ratios_text(event.ratios[:_NAMED])] if event.ratios else []
     left = counted(event.open, "comparison") if event.open else "no comparisons"
     ahead = _visible_text(event.visible)
@@ -301,7 +304,7 @@ def _visible_text(visible: events.VisibleChanges | None) -> str:
 
 
 def _ratios_text(ratios: Sequence[events.InterimRatio]) -> str:
-    """Return the ratios so far, candidate / base, with intervals where there are any."""
+    """Return the ratios so far (candidate / base), with their intervals if known."""
     texts = []
     for each in ratios:
         interval = f" ({interval_text(each.low, each.high)})" if each.low is not None else ""
@@ -319,7 +322,7 @@ def _closed_text(closed: events.ClosedComparison) -> str:
 
 
 def block_text(trial: events.TrialBegan | events.TrialEnded | TrialRecord) -> str:
-    """Return ``block 3``, ``profile 1`` or ``count 1``; an A/A trial says so."""
+    """Return ``block 3``, ``profile 1``, ``count 1`` or ``block 3, A/A trial``."""
     kind = kind_of_block(trial.purpose)
     block = f"{'block' if kind == 'measure' else kind} {trial.block + 1}"
     return f"{block}, A/A trial" if trial.purpose == "aa" else block

@@ -1,4 +1,4 @@
-"""Provide ``millrace report``: show what a run found."""
+"""Provide ``millrace report``: show the results of a run."""
 
 from pathlib import Path
 
@@ -29,9 +29,9 @@ from millrace.report.run.formats import FORMATS, REPORTS, render
     type=click.Choice(list(FORMATS)),
     default="terminal",
     show_default=True,
-    help="Without --output, HTML goes to `reports/` beside the store, all else to stdout.",
+    help="Without --output, HTML goes to `reports/` next to the store, other formats to stdout.",
 )
-@click.option("--output", type=OUTPUT_FILE, help="Write to FILE, in a directory that exists.")
+@click.option("--output", type=OUTPUT_FILE, help="Write to FILE; its directory must exist.")
 @margin_option(
     "The smallest difference that matters (default: the experiment's).",
     Percent(0, 100, min_open=True, max_open=True),
@@ -52,9 +52,9 @@ def command(
 ) -> None:
     """Show the verdicts of RUN (an id, its beginning, or `latest`).
 
-    Measures nothing: verdicts come from the stored trials, so that you can ask for another margin
-    or another base at any time. `latest` is the newest run that was measured here. With --fail-on,
-    an imported run must be named by its whole id.
+    Measures nothing: verdicts come from the stored trials, so you can choose another margin or base
+    at any time. `latest` is the newest run that was measured here. With --fail-on, an imported run
+    must be named by its full id.
     """
     is_page = output_format == "html"
     fraction = None if margin is None else margin / 100
@@ -70,7 +70,7 @@ def command(
     if isinstance(found, CountedRun):
         if fail_on or margin is not None:
             raise UserError(
-                f"run {found.run.id} counts instructions, without a margin or verdicts on speed",
+                f"run {found.run.id} counts instructions: it has no margin or verdicts on speed",
                 hint="leave out --margin and --fail-on; scripts read --format json",
             )
         _show_counts(found, output_format, output)
@@ -91,7 +91,7 @@ def command(
 
 
 def show_bisection(found: Bisection) -> None:
-    """Print the answer, the levels and the servers that were passed over."""
+    """Print the answer of a bisection, its servers and its notes."""
     out.print()
     out.print(bisection.answer(found))
     out.print()
@@ -116,7 +116,7 @@ def _report_bisection(report: BisectionReport, output_format: str, output: Path 
             f"run {found.run.id} is a bisection",
             output_format,
             output,
-            hint="ask for terminal, json (both to standard output) or html",
+            hint="use --format terminal or json (both to standard output), or html",
         )
 
 
@@ -131,11 +131,11 @@ def _show_counts(found: CountedRun, output_format: str, output: Path | None) -> 
             f"run {found.run.id} counts instructions",
             output_format,
             output,
-            hint="ask for terminal or json, both to standard output; `millrace count FILE "
-            "--flame-graph GRAPH` draws what is counted",
+            hint="use --format terminal or json, both to standard output; `millrace count FILE "
+            "--flame-graph GRAPH` draws the counts",
         )
 
 
 def _no_format(what: str, output_format: str, output: Path | None, *, hint: str) -> UserError:
     place = "" if output is None else " in a file"
-    return UserError(f"{what}: it has no report of the format {output_format}{place}", hint=hint)
+    return UserError(f"{what}: no report of the format {output_format}{place}", hint=hint)

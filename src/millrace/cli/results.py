@@ -47,7 +47,7 @@ def list_(store: Path, as_json: bool) -> None:
         print_json([asdict(run) for run in runs])
         return
     if not runs:
-        err.print(f"{store} holds no runs yet")
+        err.print(f"{store}: no runs yet")
         return
     table = LineTable(box=None, pad_edge=False, header_style="bold")
     for heading in ("id", "name", "scale", "created", "origin", "host"):
@@ -78,11 +78,11 @@ def show(run: str, store: Path, as_json: bool) -> None:
 
 @command.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
-@click.option("--output", required=True, type=OUTPUT_FILE, help="The file.")
-@click.option("--force", is_flag=True, help="Replace the file if it is there already.")
+@click.option("--output", required=True, type=OUTPUT_FILE, help="The file to write.")
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @store_option
 def export(runs: tuple[str, ...], output: Path, force: bool, store: Path) -> None:
-    """Write runs into one file for another machine."""
+    """Export runs to one file, for `results import` on another machine."""
     ids = use_case.export_runs(store, runs, output, replace=force)
     err.print(f"wrote {counted(len(ids), 'run')} to {output}")
 
@@ -95,26 +95,26 @@ def export(runs: tuple[str, ...], output: Path, force: bool, store: Path) -> Non
 def import_(files: tuple[Path, ...], store: Path) -> None:
     """Add the runs of exported files to the store.
 
-    All runs of a file are added, or none; those that are in the store already stay as they are.
+    All runs of a file are added, or none. Runs that are already in the store do not change.
     """
     for file, imported in use_case.import_files(store, files):
         for run_id in imported.present:
             err.print(f"{file}: run {run_id} is in the store already: skipped")
         for run_id in imported.unrecorded:
-            record = f"`millrace history record {run_id} --label LABEL` records yours"
-            err.print(f"{file}: no points of run {run_id} were added; {record}")
+            record = f"`millrace history record {run_id} --label LABEL` records it"
+            err.print(f"{file}: run {run_id} was not added to histories; {record}")
         for run_id in imported.added:
             err.print(f"{file}: added run {run_id}")
 
 
 @command.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @store_option
 def remove(runs: tuple[str, ...], yes: bool, store: Path) -> None:
-    """Remove runs with all their results and their reports beside the store.
+    """Remove runs with all their results and reports.
 
-    Their points of histories stay.
+    Their points stay in histories.
     """
 
     def confirm(ids: Sequence[str]) -> None:
@@ -128,12 +128,12 @@ def remove(runs: tuple[str, ...], yes: bool, store: Path) -> None:
     for path in removed.reports:
         err.print(f"removed the report {path}")
     for run_id in removed.recorded:
-        forget = f"`millrace history forget {run_id}` takes them out"
-        err.print(f"its points of histories stay; {forget}")
+        forget = f"`millrace history forget {run_id}` removes them"
+        err.print(f"points of run {run_id} stay in histories; {forget}")
 
 
 def _confirm(question: str) -> None:
-    """Ask the user. Raise Interrupted for a no, UserError where nobody answers."""
+    """Ask the user; raise Interrupted for a no, UserError if standard input ends."""
     try:
         wanted = click.confirm(question, err=True)
     except click.Abort:

@@ -31,9 +31,9 @@ def command(
     """Measure the experiment in FILE, or resume it where it stopped.
 
     Installs the servers it needs and measures block by block until each comparison is decided or a
-    limit is reached (with --blocks, for exactly that many blocks). Prints the verdicts and writes
-    an HTML report beside the store. Exit status 3 when a trial failed, 4 when this host could not
-    go on: the same command resumes.
+    limit is reached (with --blocks, exactly that many blocks). Prints the verdicts and writes an
+    HTML report next to the store. Exit status 3 when a trial failed, 4 when this host cannot
+    continue; the same command resumes.
     """
     experiment = choice.read()
     note_if_nothing_compared(experiment)

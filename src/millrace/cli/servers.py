@@ -31,14 +31,14 @@ def command() -> None:
 @click.option(
     "--ask",
     is_flag=True,
-    help="Ask every source of the catalogue whether it still serves the server.",
+    help="Query every source of the catalogue: does it still offer the server?",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_command(ask: bool, as_json: bool) -> None:
-    """List every server that millrace knows, and say which are on this host.
+    """List all known servers, and which of them are on this host.
 
-    A server that is gone has no source any more. A suite's name installs its newest build, under
-    the exact name of that build.
+    A server is `gone` if no source offers it any more. The name of a suite installs its newest
+    build, under the exact name of that build.
     """
     with Listener() as listener:
         rows = use_case.list_servers(listener, ask=ask)
@@ -106,7 +106,7 @@ def show_command(name: str, as_json: bool) -> None:
 @click.argument("names", nargs=-1, metavar="NAME...")
 @click.option("--all", "every", is_flag=True, help="All installed, added and attached servers.")
 def verify_command(names: tuple[str, ...], every: bool) -> None:
-    """Boot, query, load and stop servers, and check that they are what was installed."""
+    """Start, query, load and stop servers; check that their files did not change."""
     with Listener() as listener:
         verified = use_case.verify_servers(names, listener, every=every)
     table = plain_table("server", "version", "result", "steps")
@@ -121,8 +121,9 @@ def verify_command(names: tuple[str, ...], every: bool) -> None:
     failed = [each.server.name for each in verified if not each.is_ok]
     if failed:
         raise TrialFailed(
-            f"{len(failed)} of {len(verified)} do not work, or are not what was installed: "
-            f"{', '.join(failed)}"
+            f"{len(failed)} of {counted(len(verified), 'server')} failed, or changed since the "
+            f"installation: {', '.join(failed)}",
+            hint="the table above has the reasons; remove a changed server and install it again",
         )
 
 
@@ -155,23 +156,27 @@ def add_command(
     directory: str | None,
     dsn: str | None,
 ) -> None:
-    """Add another server: a tarball, a directory, or one that runs elsewhere.
+    """Add a server: from a tarball, from a directory, or one that is running.
 
-    millrace takes the password for a running server from MILLRACE_PASSWORD, or asks for it. The DSN
-    can hold it too (mysql://user:password@host:port/), where other users of this host can see it.
+    millrace reads the password for a running server from MILLRACE_PASSWORD, or asks for it. The DSN
+    can contain it too (mysql://user:password@host:port/), but other users of this host can then see
+    it.
     """
     if [tarball, directory, dsn].count(None) != 2:
-        raise UserError("say where the server is: one of --tarball, --dir, --attach")
+        raise UserError(
+            f"{name}: the place of the server is missing or ambiguous",
+            hint="use exactly one of --tarball, --dir and --attach",
+        )
     if sha256 is not None and tarball is None:
-        raise UserError("--sha256 goes with --tarball")
+        raise UserError("--sha256 needs --tarball", hint="leave out --sha256, or use --tarball")
     if dsn is not None:
         instance = use_case.attach_server(AttachedServer(name, family, dsn), _password)
-        err.print(f"added {name}; it is measured, never started, stopped or reconfigured:")
+        err.print(f"added {name}; millrace never starts, stops or reconfigures it:")
         for limit in instance.limits:
             err.print(f"  {limit}")
         if (refusal := use_case.refusal_of(instance)) is not None:
-            err.print(f"but it opens no session now: {shown_line(refusal.message)}")
-            err.print(f"  `millrace servers verify {name}` tries it again; {refusal.hint}")
+            err.print(f"but it accepts no session now: {shown_line(refusal.message)}")
+            err.print(f"  `millrace servers verify {name}` tries again; {refusal.hint}")
         return
     place = None if directory is None else Path(directory)
     with Listener() as listener:

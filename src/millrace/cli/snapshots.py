@@ -36,9 +36,9 @@ def list_command(as_json: bool) -> None:
     for waiting in use_case.list_kept():
         size = readable_size(waiting.allocated_bytes())
         name, trial = waiting.directory.name, shown_line(waiting.trial)
-        err.print(f"kept for the trial {trial}, which goes on with it: {name} ({size})")
+        err.print(f"kept for trial {trial}, which will resume with it: {name} ({size})")
     if not kept:
-        err.print(f"{paths.snapshots_dir()} holds no snapshots")
+        err.print(f"{paths.snapshots_dir()}: no snapshots")
         return
     table = plain_table("snapshot", "on disk", "made in", "last used", "data")
     for each in kept:
@@ -46,9 +46,9 @@ def list_command(as_json: bool) -> None:
         made = "" if each.snapshot is None else f"{each.snapshot.made_s:.1f} s"
         table.add_row(each.name, size, made, _instant(each.used_s), _contents(each))
     print_table(table)
-    held = sum(each.allocated_bytes for each in kept)
+    total = sum(each.allocated_bytes for each in kept)
     limit = snapshots.limit_bytes()
-    err.print(f"{readable_size(held)} of at most {readable_size(limit)}")
+    err.print(f"{readable_size(total)} of at most {readable_size(limit)}")
 
 
 @command.command("remove")
@@ -57,8 +57,8 @@ def list_command(as_json: bool) -> None:
 def remove_command(names: tuple[str, ...], every: bool) -> None:
     """Remove snapshots; the next trial that needs one creates it again.
 
-    The data directory that is kept for a trial in loops can be removed, too: that trial begins
-    again.
+    This also removes data directories that are kept for interrupted trials in loops. Such a trial
+    starts from the beginning.
     """
     for name in use_case.remove_snapshots(names, every=every):
         err.print(f"removed {name}")
@@ -81,7 +81,7 @@ def _as_data(kept: SnapshotListing) -> dict[str, Any]:
 
 
 def _contents(kept: SnapshotListing) -> str:
-    """Return what distinguishes a snapshot from others of the same server, in one line."""
+    """Return the data parameters and options of a snapshot in one line, or its damage."""
     if kept.snapshot is None or kept.damage is not None:
         return f"damaged: {kept.damage}"
     parts = kept.snapshot.key.parts

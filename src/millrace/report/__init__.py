@@ -1,5 +1,5 @@
-"""Render analyses: terminal, HTML, JSON, Markdown, CSV.
+"""Format analyses as reports: terminal, HTML, JSON, Markdown, CSV.
 
-Reports say what an analysis found and compute no statistics. Each subject (a run, an explanation, a
-history, a calibration, a bisection, counts) has its own modules, and all share ``common``.
+Each subject (a run, an explanation, a history, a calibration, a bisection, counts) has its own
+modules, and all share ``common``. Verdicts, estimates and other statistics belong in ``analysis``.
 """

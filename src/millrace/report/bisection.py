@@ -27,7 +27,7 @@ _FUNCTIONS = 3  # that differ most
 
 
 def answer(found: Bisection) -> str:
-    """Say what was found, or how far the search has come."""
+    """Return a sentence with the result of the search, or its progress."""
     names, metric, step = found.spec.members, found.metric.title, found.step
     after = counted(found.trials, "trial")
     if found.unsteady:
@@ -46,7 +46,7 @@ def answer(found: Bisection) -> str:
 
 
 def _one_of(found: Bisection, step: Found) -> str:
-    """Return the first server of the new level; those that could not be measured may be it too."""
+    """Return the first server with the change; servers before it that failed may be it too."""
     names = found.spec.members[step.first : step.last + 1]
     if len(names) == 1:
         return names[0]
@@ -60,14 +60,14 @@ def _change(step: Found | NoChange, after: str) -> str:
 
 
 def _sure_text(probability: float) -> str:
-    """Return a probability as text, below 100 %: no answer is certain."""
+    """Return a probability as text, always below 100 %."""
     if probability > _NEARLY_SURE:
         return f"above {formatting.percent_text(_NEARLY_SURE)}"
     return formatting.percent_text(probability)
 
 
 def likeliest(found: Bisection) -> str:
-    """Name the likeliest place of the change so far."""
+    """Return the currently most likely place of the change as text."""
     if found.none is None:
         return "both ends are measured first"
     place = max(range(1, len(found.members)), key=lambda n: found.members[n].probability or 0.0)
@@ -80,7 +80,7 @@ def likeliest(found: Bisection) -> str:
 
 
 def notes(found: Bisection) -> Iterator[str]:
-    """Yield the servers that were passed over, with reasons, and what instructions tell."""
+    """Yield notes on skipped servers, with reasons, and on instruction counts."""
     yield from imported_notes(found.run)
     for member in found.members:
         if member.skipped:
@@ -93,7 +93,7 @@ def notes(found: Bisection) -> Iterator[str]:
 
 
 def members_table(found: Bisection) -> Table:
-    """Return a row a server, in the order of the list."""
+    """Return a table with one row per server, in the order of the list."""
     titles = (found.metric.unit, "trials", "first of the new level")
     columns = (*text_columns("server"), *map(Column, titles), Column("", numeric=False, drop=1))
     rows = []
@@ -231,7 +231,7 @@ def _line(found: Bisection, place: int, base: float, axis: LogAxis, *, is_new: b
 
 
 def as_html(found: Bisection) -> str:
-    """Return the search as a page of its own, with the chart; it loads nothing."""
+    """Return the search as a self-contained HTML page with the chart."""
     template = environment(found.spec.members).get_template("bisection.html.j2")
     return template.render(
         run=found.run,

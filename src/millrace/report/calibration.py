@@ -76,7 +76,7 @@ def smallest_text(limits: tuple[float, float], blocks: int) -> str:
 def injected_sentence(
     found: Calibration, group: GroupCalibration, injected: InjectedSlowdown
 ) -> str:
-    """Say which slowdown was injected, which size could be detected, and whether it was found."""
+    """Return a sentence on an injected slowdown: its size, the detectable size, and the result."""
     blocks = found.target.blocks
     where = f"{group.label}: " if group.label else ""
     seen = group.detectable.get(blocks)
@@ -111,9 +111,9 @@ def _effect(estimate: RatioEstimate | None) -> str:
 
 
 def head_line(analysis: RunAnalysis) -> str | None:
-    """Quote the calibration of the report's host in a line; None where it has none to quote.
+    """Return the line on the host's calibration; None for a run to which none applies.
 
-    Trials that filled a disk show what servers do, no speed.
+    Trials that filled a disk do not measure speed, so no calibration applies to them.
     """
     calibrations = analysis.calibrations
     if calibrations is None or any(each.full_disk for each in analysis.treatments):
@@ -155,7 +155,7 @@ def age_text(seconds: float) -> str:
 
 
 def groups_table(found: Calibration) -> Table:
-    """Return a row a group: verdicts, noise, and the smallest change by numbers of blocks."""
+    """Return one row per group: verdicts, noise, and the smallest change by number of blocks."""
     columns = (
         *text_columns("group"), Column("verdicts"), Column("false"), Column("refused", drop=2),
         Column("noise of a block"), Column("95 % interval", drop=2), Column("CV of trials", drop=1),

@@ -1,5 +1,6 @@
-"""Hold published figures of studies as data, a TOML file each, and look them up.
+"""Provide the published results of studies.
 
-``lookup`` finds the figure for the conditions of a measurement. It imports nothing of ours, and
-compares nothing: ``analysis`` relates a figure to what was measured.
+Each study is a TOML file. ``lookup`` finds the published figure for the conditions of a
+measurement. Comparing figures with measured values belongs in ``analysis``. This package imports no
+other package of millrace.
 """

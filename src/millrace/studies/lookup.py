@@ -1,7 +1,7 @@
-"""Look published figures up, by the conditions under which a server was measured.
+"""Look up published figures by the conditions of a measurement.
 
-A study has either ``servers``, with values by configuration, or ``cells``, with comparisons and the
-conditions of each. A server belongs to a published one of its family and series.
+A study has either ``servers``, with values by configuration, or ``cells``, each with a comparison
+and its conditions. A measured server matches a published one of the same family and series.
 """
 
 import tomllib
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 Value = str | int | float | bool
 Ends = float | tuple[float, float]
-"""A number, or the ends of a range."""
+"""A number, or the lowest and highest number of a range."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure as it was published, before it is related to another one.
+    """A published figure.
 
-    ``version`` is the published server's own name. ``ratios`` are the lowest and the highest
-    relative throughput, to ``relative_to``; None where only a value was published.
+    ``version`` is the published server's name. ``ratios`` are the lowest and the highest throughput
+    relative to ``relative_to``; None if only a value was published.
     """
 
     version: str
@@ -43,7 +43,7 @@ class Figure:
 
 
 class PublishedServer(BaseModel):
-    """A published server; the other keys are its figures by configuration, and of ``any``."""
+    """A published server; each extra key is a configuration (or ``any``) with its figures."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, dict[str, float | str]]
@@ -58,9 +58,10 @@ class PublishedServer(BaseModel):
 
 
 class Cell(BaseModel, extra="forbid"):
-    """A published comparison and its conditions: a relative throughput, or a time's factor.
+    """A published comparison and its conditions.
 
-    It is of its own ``metric``, or without one of the study's.
+    ``ratio`` is a relative throughput, ``slower`` a relative time. ``metric`` is empty for the
+    study's metric.
     """
 
     server: PublishedServer
@@ -74,7 +75,10 @@ class Cell(BaseModel, extra="forbid"):
 
     @property
     def ratios(self) -> tuple[float, float] | None:
-        """Return the lowest and highest relative throughput: as published, or a time's inverse."""
+        """Return the lowest and highest relative throughput; None if none was published.
+
+        A relative throughput is the inverse of a relative time.
+        """
         if self.ratio is not None:
             return _ends(self.ratio)
         if self.slower is not None:
@@ -84,14 +88,14 @@ class Cell(BaseModel, extra="forbid"):
 
 
 class Hours(BaseModel, extra="forbid"):
-    """A published server's throughput by the hour of one long run; the keys are numbers."""
+    """A published server's throughput in one long run, by hour."""
 
     name: str
     values: dict[int, float]
 
 
 class Study(BaseModel, extra="forbid"):
-    """A study: ``servers`` with values at the levels of ``only``, or ``cells`` in ``metric``."""
+    """A study: ``servers`` with values at the levels ``only``, or ``cells`` of ``metric``."""
 
     name: str
     title: str
@@ -103,7 +107,7 @@ class Study(BaseModel, extra="forbid"):
     hours: list[Hours] = []
 
     def find(self, metric: str, conditions: Conditions) -> Figure | None:
-        """Return the figure for a metric, by name, under these conditions."""
+        """Return the published figure of a metric under these conditions; None if there is none."""
         find = self._find_cell if self.cells else self._find_value
         return find(metric, conditions)
 
@@ -125,7 +129,7 @@ class Study(BaseModel, extra="forbid"):
         return None
 
     def _find_cell(self, metric: str, conditions: Conditions) -> Figure | None:
-        """Return the first cell whose every condition holds."""
+        """Return the figure of the first cell whose conditions are all met; None if none is."""
         known = {**conditions.parameters, **conditions.levels}
         cells = [each for each in self.cells if metric == (each.metric or self.metric)]
         for cell in cells:
@@ -144,7 +148,7 @@ def study_names() -> tuple[str, ...]:
 
 
 def load_study(name: str) -> Study | None:
-    """Return a study by its name; None where there is none of that name."""
+    """Return the study of this name; None if there is none."""
     file = resources.files("millrace.studies") / f"{name.lower()}.toml"
     if not file.is_file():
         return None
@@ -152,7 +156,7 @@ def load_study(name: str) -> Study | None:
 
 
 def _hold(conditions: Mapping[str, Value | list[Value]], known: Mapping[str, Value]) -> bool:
-    """Return whether each condition names what is known, or lists it; case does not matter."""
+    """Return whether each condition has or lists the known value, ignoring case."""
     return all(
         str(known.get(name)).casefold()
         in {str(one).casefold() for one in (wanted if isinstance(wanted, list) else [wanted])}

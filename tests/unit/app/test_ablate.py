@@ -149,7 +149,7 @@ def test_ablation_without_results_points_to_the_reasons(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in_execution(monkeypatch, fails=WITH_BINARY_LOG)
-    with pytest.raises(TrialFailed, match="has a result of A, of B and of an alignment"):
+    with pytest.raises(TrialFailed, match="has results of A, of B and of an alignment"):
         measure(path, study_run(), explanation())
 
 

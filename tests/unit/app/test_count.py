@@ -241,8 +241,8 @@ def test_a_report_has_the_formats_of_counts(counter: Counter, tmp_path: Path) ->
     for options, said in (
         (["--format", "html"], "no report of the format html"),
         (["--output", str(tmp_path / "x.txt")], "of the format terminal in a file"),
-        (["--fail-on", "regression"], "without a margin or verdicts on speed"),
-        (["--margin", "1"], "without a margin or verdicts on speed"),
+        (["--fail-on", "regression"], "it has no margin or verdicts on speed"),
+        (["--margin", "1"], "it has no margin or verdicts on speed"),
         (["--base", "mysql-9"], "is not a level of the compared factor"),
     ):
         refused = stored(tmp_path, "report", *options, status=2)

@@ -191,7 +191,7 @@ def test_what_else_can_be_wrong(tmp_path: Path) -> None:
         (ALERT, "ok", "CPU 1 5 µs (4 kept awake), CPU 0 4 µs (4 kept awake)"),
         (SLEEPY, "warn", "CPU 1 48 µs (19 kept awake), CPU 0 20 µs (18 kept awake)"),
         ((), "unknown", "it could not be measured"),
-        (SLEEPY * 4, "warn", "CPU 1 48 µs (19 kept awake), 4 more that are quicker"),
+        (SLEEPY * 4, "warn", "CPU 1 48 µs (19 kept awake), 4 faster ones"),
     ],
 )
 def test_cpus_that_sleep(

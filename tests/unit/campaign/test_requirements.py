@@ -95,7 +95,7 @@ def test_a_host_that_cannot_mount_is_refused_before_anything_runs(
 
 def test_what_compares_no_speed_is_not_calibrated(tmp_path: Path) -> None:
     store, caller = tmp_path / "results.sqlite", Caller("millrace calibrate")
-    with pytest.raises(UserError, match="show what servers do, no speed"):
+    with pytest.raises(UserError, match="do not measure speed"):
         calibrate(store, filling(tmp_path).experiment, caller, verdicts=1, injected=None)
     assert not store.exists()
 

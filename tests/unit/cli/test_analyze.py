@@ -308,7 +308,7 @@ def test_a_slower_program_that_hyperfine_timed_is_a_regression(tmp_path: Path, f
         )
         files.append(path)
     _, err = call("import", "hyperfine", *files, "-o", file)
-    assert "base: old, the first one; --base names another" in err
+    assert "base: old (the first one; --base selects another)" in err
     assert "values: lower is better (unit s)" in err
     document = json.loads(call("paired", file, "--json")[0])
     assert (document["direction"], document["direction_from"], document["unit"]) == (
@@ -362,7 +362,7 @@ def test_a_gate_is_refused_when_the_unit_is_a_ratio_or_good_to_have(file: Path, 
     rows = "".join(f"{n},a,{1 + n / 9},{unit}\n{n},b,{2 + n / 9},{unit}\n" for n in range(4))
     file.write_text("block,treatment,value,unit\n" + rows, encoding="utf-8")
     _, err = call("paired", file, "--fail-on", "regression", status=2)
-    assert f"the file does not say (unit '{unit}')" in err
+    assert f"the file does not state it (unit '{unit}')" in err
 
 
 @pytest.mark.parametrize(
@@ -402,7 +402,9 @@ def test_import_names_its_base_and_accepts_another(tmp_path: Path, file: Path) -
             log.write_text(f"    transactions:  9 ({rate + block} per sec.)\n", encoding="utf-8")
             files.append(log)
     files.sort()  # in the order in which a shell sorts *.log
-    assert "base: new, the first one; --base names another" in call("import", "sysbench", *files)[1]
+    assert (
+        "base: new (the first one; --base selects another)" in call("import", "sysbench", *files)[1]
+    )
     _, err = call("import", "sysbench", *files, "--base", "old", "-o", file)
     assert "base: old values: higher is better" in err
     document = json.loads(call("paired", file, "--json")[0])
@@ -428,7 +430,7 @@ def test_it_does_not_write_where_nothing_can_be(tmp_path: Path) -> None:
     mine = tmp_path / "mine.csv"
     mine.write_text("block,treatment,value\n1,old,2.5\n", encoding="utf-8")
     _, err = call("import", "sysbench", str(log), "-o", str(mine), status=2)
-    assert "name another file with -o" in " ".join(err.split())
+    assert "choose another file with -o" in " ".join(err.split())
     assert mine.read_text(encoding="utf-8") == "block,treatment,value\n1,old,2.5\n"
 
 

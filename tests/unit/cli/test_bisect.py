@@ -280,7 +280,7 @@ def test_ends_the_wrong_way_round_are_to_be_swapped(store: Path, carry: Carry) -
     stand_in = carry(noisy(speed, 0.005))
     with pytest.raises(UserError, match=r"mysql-5\.5\.34 is better than mysql-9\.7\.4") as refused:
         search(store, good=SERVERS[-1], bad=SERVERS[0])
-    assert refused.value.hint == f"swap them: --good {SERVERS[0]} --bad {SERVERS[-1]}"
+    assert refused.value.hint == f"swap the servers: --good {SERVERS[0]} --bad {SERVERS[-1]}"
     assert len(stand_in.trials) <= 12
 
 
@@ -328,7 +328,7 @@ def test_options_are_levels(option: str, level: Level) -> None:
 def test_a_list_that_is_neither_a_file_nor_a_server_is_refused(named: str, store: Path) -> None:
     result = search(store, among=named)
     assert result.exit_code == 2
-    assert f"{named!r} is neither a file nor a server" in result.output
+    assert f"{named!r} is neither a file nor a known server" in result.output
     assert "`millrace servers list` shows all servers" in result.output
 
 

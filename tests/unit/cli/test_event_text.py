@@ -55,5 +55,5 @@ def test_a_run_that_has_all_its_trials_names_an_option_of_its_command() -> None:
     done = RunOpened(run="r", seed=1, trials=6, waiting=0)
     assert (event_line(done) or "").endswith("; --new measures again")
     confirms = replace(done, confirms="4f2a")
-    assert (event_line(confirms) or "").endswith("; more --blocks add to them")
+    assert (event_line(confirms) or "").endswith("; a larger --blocks adds some")
     assert (event_line(replace(confirms, waiting=2)) or "").endswith("resumed, 2 of 6 trials to go")

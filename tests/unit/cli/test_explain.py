@@ -148,8 +148,8 @@ def test_one_side_may_be_folded_alone(store: Path, tmp_path: Path) -> None:
         (("--where", "clients"), "expected FACTOR=LEVEL", "--where"),
         (
             ("--factor", "clients", "--where", "clients=1"),
-            "clients is what is compared here",
-            "leave --where out",
+            "clients is the compared factor",
+            "leave out --where",
         ),
     ],
 )
@@ -335,7 +335,7 @@ def test_ablation_of_a_removed_run_is_reported(tmp_path: Path) -> None:
 
 def test_run_without_observations_is_reported(tmp_path: Path) -> None:
     error = refused(keep(unobserved(), tmp_path / "results.sqlite"))
-    assert "holds no observations" in error.message
+    assert "has no observations" in error.message
     assert "--collectors" in (error.hint or "")
 
 

@@ -81,7 +81,7 @@ def test_the_plan_shows_the_design_and_from_how_long_to_how_long(tmp_path: Path)
     limited = millrace("plan", path, "--max-time", "30s").stdout
     assert "until each comparison is decided, for 30 s at most" in limited
     assert "to 30 s (the limit)" in limited
-    assert "then further blocks, as time allows" in limited
+    assert "then more blocks of the undecided comparisons, as time allows" in limited
     assert len(limited.splitlines()) < 40
     too_short = millrace("plan", path, "--max-time", "1s").stdout
     assert " s (the limit), " in too_short
@@ -105,8 +105,8 @@ def test_the_plan_as_json_has_the_design(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--blocks", "5", "--max-blocks", "9"), "which --max-blocks would change"),
-        (("--blocks", "5", "--max-time", "9min"), "which --max-time would change"),
+        (("--blocks", "5", "--max-blocks", "9"), "so --max-blocks cannot limit it"),
+        (("--blocks", "5", "--max-time", "9min"), "so --max-time cannot limit it"),
         (("--max-time", "9"), "'9' is not a duration such as 45min"),
     ],
 )

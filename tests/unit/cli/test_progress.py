@@ -16,7 +16,7 @@ from millrace.cli.progress import (
     Forecast,
     Listener,
     block_end_text,
-    is_said,
+    has_line,
     loop_text,
     review_text,
 )
@@ -213,10 +213,10 @@ def test_text_of_others_is_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_loop_has_a_line_and_of_many_some_have() -> None:
     day = [LoopEnded(loop=n, loops=24, transactions=7200, duration_s=3.6) for n in range(1, 25)]
-    assert all(map(is_said, day))
+    assert all(map(has_line, day))
     assert loop_text(day[4]) == "loop 5 of 24: 2,000 transactions/s"
     many = [replace(day[0], loop=number, loops=1000) for number in range(1, 1001)]
-    assert [each.loop for each in many if is_said(each)][-3:] == [500, 512, 1000]
+    assert [each.loop for each in many if has_line(each)][-3:] == [500, 512, 1000]
     cold = replace(many[2], restarted_cold=True)
-    assert is_said(cold)
+    assert has_line(cold)
     assert loop_text(cold).endswith(", restarted cold")

@@ -123,7 +123,7 @@ def test_an_export_is_replaced_only_with_force(store: Path, tmp_path: Path) -> N
     file = tmp_path / "runs.zip"
     file.write_text("precious")
     _, err = results("export", "latest", "--output", file, store=store, status=2)
-    assert "is there already" in err
+    assert "the file exists" in err
     _, err = results("export", "latest", "--output", file, "--force", store=store, status=2)
     assert "which is not a results file that millrace wrote" in err
     assert file.read_text() == "precious"
@@ -131,7 +131,7 @@ def test_an_export_is_replaced_only_with_force(store: Path, tmp_path: Path) -> N
     results("export", "study-a", "--output", file, store=store)
     first = file.read_bytes()
     _, err = results("export", "study-b", "--output", file, store=store, status=2)
-    assert "is there already" in err
+    assert "the file exists" in err
     results("export", "study-b", "--output", file, "--force", store=store)
     assert file.read_bytes() != first
     results("import", file, store=tmp_path / "other.sqlite")
@@ -199,7 +199,7 @@ def test_remove_prompts_and_removes(store: Path, monkeypatch: pytest.MonkeyPatch
     assert not report.exists()
     out, err = results("list", store=store)
     assert out == ""
-    assert "holds no runs yet" in err
+    assert "no runs yet" in err
 
 
 def test_remove_leaves_a_run_that_is_being_measured(store: Path) -> None:

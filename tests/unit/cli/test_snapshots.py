@@ -67,7 +67,7 @@ def test_data_kept_for_a_trial_is_named_and_removed_on_request(
     kept = kept_for_a_trial(tmp_path / "work", monkeypatch)
     _, err = call("list")
     assert (
-        f"kept for the trial run-1/trial, which goes on with it: {kept.directory.name} (12.3 kB)"
+        f"kept for trial run-1/trial, which will resume with it: {kept.directory.name} (12.3 kB)"
         in err
     )
     assert "hidden" not in err
@@ -79,7 +79,7 @@ def test_data_kept_for_a_trial_is_named_and_removed_on_request(
 def test_what_is_kept_is_listed() -> None:
     out, err = call("list")
     assert out == ""
-    assert "holds no snapshots" in err
+    assert "no snapshots" in err
     one, other = kept(1), kept(2)
     out, err = call("list")
     for each, seed in ((one, 1), (other, 2)):

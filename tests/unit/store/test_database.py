@@ -364,7 +364,7 @@ def test_removal_on_a_full_disk_suggests_other_files(small_disk: Path) -> None:
     refused = millrace("results", "remove", "study-1", "--yes", "--store", path)
     assert refused.returncode == 4
     assert "the disk is full" in refused.stderr
-    assert "remove something else from that disk" in refused.stderr
+    assert "remove other files from that disk" in refused.stderr
     assert "results remove" not in refused.stderr
     (small_disk / "ballast").unlink()
     assert millrace("results", "remove", "study-1", "--yes", "--store", path).returncode == 0

@@ -34,7 +34,7 @@ def test_export_replaces_only_with_force(exported: Path, tmp_path: Path) -> None
     (tmp_path / "dangling.zip").symlink_to(tmp_path / "nothing")
     with Store.open(tmp_path / "source.sqlite", read_only=True) as store:
         for path in (there, tmp_path / "dangling.zip"):
-            with pytest.raises(UserError, match="is there already; nothing was written") as caught:
+            with pytest.raises(UserError, match="the file exists; nothing was written") as caught:
                 store.export_runs(["one"], path)
             assert "--force" in (caught.value.hint or "")
         with pytest.raises(UserError, match="is not a results file that millrace wrote"):

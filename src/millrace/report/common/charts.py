@@ -30,7 +30,7 @@ class LogAxis:
 
     @classmethod
     def around(cls, estimates: Sequence[RatioEstimate | PointRecord], margin: float) -> LogAxis:
-        """Return wide enough for every interval, but not for one that dwarfs all estimates."""
+        """Return an axis for all ratios and intervals; cut intervals far wider than the ratios."""
         core = [1 / (1 + margin), 1 + margin, *(e.ratio for e in estimates)]
         reach = 2 * (math.log(max(core)) - math.log(min(core)))
         lows = [e.low for e in estimates if e.low is not None]
@@ -41,7 +41,7 @@ class LogAxis:
         return cls(low * math.exp(-edge), high * math.exp(edge))
 
     def at(self, ratio: float) -> float:
-        """Return the position of ``ratio`` in percent of the width, held within it."""
+        """Return the position of ``ratio`` in percent of the width, limited to 0 to 100."""
         span = math.log(self.high) - math.log(self.low)
         return min(100.0, max(0.0, 100 * (math.log(ratio) - math.log(self.low)) / span))
 

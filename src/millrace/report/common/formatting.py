@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 def known_text(value: T | None, text: Callable[[T], str]) -> str:
-    """Return a value as ``text`` puts it; a dash where it is not known."""
+    """Return a value formatted by ``text``; a dash if the value is None."""
     return MISSING if value is None else text(value)
 
 
@@ -91,16 +91,13 @@ def difference_text(ratio: float) -> str:
 
 
 def times_text(ratio: float) -> str:
-    """Return how many times one value is the other, ``33.6``, in whichever direction.
-
-    Three digits are more than a multiple is known to.
-    """
+    """Return the ratio of the larger to the smaller value, such as ``33.6``, with three digits."""
     times = max(ratio, 1 / ratio) if ratio > 0 else math.inf
     return count_text(float(f"{times:.3g}")) if math.isfinite(times) else "∞"
 
 
 def times_interval_text(low: float, high: float) -> str:
-    """Return the interval of a multiple: ``4,300 to 4,700 times``, in whichever direction."""
+    """Return the interval of a ratio of the larger to the smaller: ``4,300 to 4,700 times``."""
     ends = (low, high) if low > 1 else (high, low)
     return f"{' to '.join(map(times_text, ends))} times"
 
@@ -111,7 +108,7 @@ def is_multiple(ratio: float) -> bool:
 
 
 def is_hardly_visible(smallest: float) -> bool:
-    """Return whether a change is seen only from a factor of 2 on."""
+    """Return whether only changes by a factor of 2 or more can be detected."""
     return smallest >= _HARDLY_VISIBLE
 
 
@@ -225,7 +222,7 @@ def fixed_text(value: float, decimals: int, *, signed: bool = False) -> str:
 
 
 def range_text(difference: float, beside: float, metric: Metric) -> str:
-    """Return a difference of values with as many decimals as the value it stands beside."""
+    """Return a difference of values with as many decimals as the value next to it."""
     decimals = len(value_text(beside, metric).partition(".")[2])
     return grouped_text(difference, decimals)
 

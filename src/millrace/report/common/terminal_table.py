@@ -1,4 +1,4 @@
-"""Tables in a terminal: as wide as it is, and no cell cut."""
+"""Tables in a terminal: at its width, without cutting a cell."""
 
 import textwrap
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ WIDEST = 36  # characters of a cell that are kept on one line where a table hard
 
 
 def text_line(*parts: str | tuple[str, str], style: str = "") -> Text:
-    """Return a line of parts, each alone or with its style; no name in it begins another line."""
+    """Return a line of parts, each a text or a text with its style; line ends are escaped."""
     pairs = ((each, "") if isinstance(each, str) else each for each in parts)
     return Text.assemble(*((shown_line(text), of_part) for text, of_part in pairs), style=style)
 
@@ -71,7 +71,7 @@ def _draw(
     stacked: bool,
     breaks: Callable[[str], bool] = lambda cell: len(cell) > WIDEST,
 ) -> RichTable:
-    """Return the kept columns; one may be broken into lines if it has a cell that ``breaks``."""
+    """Return a table with the kept columns; a column with a cell that ``breaks`` may wrap."""
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for number in kept:
         column = table.columns[number]

@@ -35,7 +35,7 @@ def short_symbol(symbol: str) -> str:
 
 
 def _without(text: str, brackets: tuple[str, str], after: str = "") -> str:
-    """Return ``text`` without matching brackets, what is in them, and ``after`` behind them."""
+    """Return ``text`` without matching brackets, their content, and ``after`` after them."""
     opening, closing = brackets
     kept: list[str] = []
     opened: list[int] = []
@@ -53,7 +53,7 @@ def _without(text: str, brackets: tuple[str, str], after: str = "") -> str:
 
 
 def imported_notes(run: RunRecord) -> list[str]:
-    """Return the note on a run that was not measured here; nothing for others."""
+    """Return the notes on an imported run; empty for a run that was measured here."""
     return [_IMPORTED] if run.origin == "imported" else []
 
 
@@ -72,10 +72,10 @@ _CONTINUE = ("run", "calibrate", "bisect")
 
 
 def repeating(command: str) -> str:
-    """Return the command of a run as one that begins a new run; else it would continue it.
+    """Return the command of a run with ``--new``, so that it begins a new run.
 
-    The measurement that confirms a change cannot begin anew: nothing is returned for it, nor for
-    what an import has in the place of a command. A shell executes nothing else in what is returned.
+    Return an empty text for a measurement that confirms a change, which cannot begin again, and for
+    imported text that is not a command of millrace. The result is safe to paste into a shell.
     """
     try:
         words = shlex.split(command)

@@ -560,7 +560,10 @@ def profile_notes(
 
 
 def few_samples_note(flats: Sequence[tuple[str, FlatProfile | None]]) -> str | None:
-    """Warn of sides with too few samples to tell small functions apart; None where none has."""
+    """Return a warning that names sides with too few samples to compare small functions, or None.
+
+    None means that every side has enough.
+    """
     few = [
         f"{flat.samples:,} in {label}"
         for label, flat in flats

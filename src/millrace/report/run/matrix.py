@@ -1,4 +1,4 @@
-"""Every comparison of one metric in one table: a row a group, a column a compared level."""
+"""All comparisons of one metric in one table: a row per group, a column per compared level."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ FEW_GROUPS = 3  # with no more groups, the detailed tables are as quick to read
 class Cell:
     """``text`` is the ratio to the base, or the base's own value; ``interval`` is empty for it.
 
-    ``title`` says in full what the cell says in short; ``verdict`` is None for the base.
+    ``title`` is the long form of the text; ``verdict`` is None for the base.
     """
 
     text: str

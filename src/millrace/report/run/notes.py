@@ -62,7 +62,7 @@ def findings(analysis: RunAnalysis) -> list[Finding]:
 
 
 def warnings(analysis: RunAnalysis) -> list[str]:
-    """List what a reader must know before trusting the verdicts, a sentence each."""
+    """Return sentences on what makes the verdicts less trustworthy."""
     return [
         *imported_notes(analysis.run),
         *_about_trials(analysis),
@@ -83,7 +83,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
 
 
 def conditions(analysis: RunAnalysis) -> list[str]:
-    """List the conditions of the measurement: facts of the trials, a sentence each."""
+    """Return sentences on the conditions of the measurement."""
     found = analysis.aa_trials
     lines = [aa_text(found)] if found is not None and not is_base_doubtful(analysis) else []
     if analysis.run.spec.collectors == ():
@@ -92,7 +92,7 @@ def conditions(analysis: RunAnalysis) -> list[str]:
 
 
 def instructions(analysis: RunAnalysis) -> list[str]:
-    """List what counts of instructions say, a sentence for each comparison."""
+    """Return one sentence on the instruction counts of each comparison."""
     return [
         f"{label}: {sentence(comparison)}" if label else sentence(comparison)
         for label, comparison in analysis.instructions
@@ -100,7 +100,7 @@ def instructions(analysis: RunAnalysis) -> list[str]:
 
 
 def counted_lines(analysis: RunAnalysis) -> list[str]:
-    """List the first counts of instructions, and what they are not."""
+    """Return the lines of the first instruction counts, and the note that they are not speed."""
     lines = instructions(analysis)
     if not lines:
         return []
@@ -180,7 +180,7 @@ def _about_generator(analysis: RunAnalysis) -> Iterator[str]:
 
 
 def _about_warnings(group: Group) -> Iterator[str]:
-    """Warn where the base and others did not get the same number of warnings for the same data."""
+    """Return a warning if servers reported different numbers of warnings for the same data."""
     counts = [(t, t.load_warnings) for t in group.treatments if t.load_warnings is not None]
     for base, of_base in counts:
         unequal = [(t, count) for t, count in counts if count != of_base]
@@ -227,7 +227,7 @@ def _about_host(analysis: RunAnalysis) -> Iterator[str]:
 
 
 def failure_lines(analysis: RunAnalysis) -> list[str]:
-    """Return failed trials in a line each; those of a treatment that failed alike share one."""
+    """Return a line per failed trial; trials of a treatment with the same failure share one."""
     alike: dict[tuple[str, str, str], list[int]] = {}
     for failure in analysis.failures:
         key = (failure.treatment, failure.step, first_line(failure.reason))

@@ -36,7 +36,7 @@ COUNTED = {
 
 
 def verdict_text(comparison: Comparison) -> str:
-    """Return the verdict as shown, which names a candidate's own failures alone."""
+    """Return the verdict as text, ``base failed`` or ``may be chance``."""
     if comparison.only_base_failed:
         return "base failed"
     if comparison.not_significant:
@@ -145,13 +145,13 @@ def _named_effect(comparison: Comparison, analysis: RunAnalysis) -> str:
 
 
 def _shortest_of(texts: Iterable[str]) -> str:
-    """Return the first text that is short enough, else the last one."""
+    """Return the first text that is short enough, or else the last text."""
     every = list(texts)
     return next((each for each in every if len(each.split()) <= _MOST_WORDS), every[-1])
 
 
 def _few(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
-    """Name each comparison: first those that say something for certain, then the others."""
+    """Return a text for each comparison: first those with a certain result, then the others."""
     without = [each for each in comparisons if each.estimate is not None and each.lacks_verdict]
     others = [each for each in comparisons if each not in without]
     parts = [_brief(each, analysis) for each in others if not each.undecided]
@@ -289,13 +289,13 @@ def _same(comparison: Comparison) -> str:
 
 
 def _verdict_by_itself(comparison: Comparison) -> str:
-    """Return the verdict; of one that does not survive the correction, what it is by itself."""
+    """Return the verdict, marked as one by itself if it does not survive the correction."""
     by_itself = f"{comparison.verdict} by itself, " if comparison.not_significant else ""
     return f"{by_itself}{verdict_text(comparison)}"
 
 
 def _effect(comparison: Comparison, estimate: RatioEstimate, base: str = "") -> str:
-    """Return the effect of a comparison; in an overloaded open loop, the work left undone."""
+    """Return the effect of a comparison; for an overloaded open loop, the skipped work."""
     if comparison.skipped is None:
         return effect(estimate.ratio, comparison.metric, base)
     return _skips(comparison.skipped, base)
@@ -349,7 +349,7 @@ def held_text(comparison: Comparison, analysis: RunAnalysis) -> str:
 
 
 def _name(comparison: Comparison, analysis: RunAnalysis) -> str:
-    """Return the candidate as sentences name it: ``mysql-5.7.22 (wmf)``."""
+    """Return the candidate's name for use in sentences: ``mysql-5.7.22 (wmf)``."""
     return f"{level_text(analysis.factor, comparison.candidate)}{held_text(comparison, analysis)}"
 
 

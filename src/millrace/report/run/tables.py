@@ -27,7 +27,7 @@ from millrace.report.run.sentences import verdict_text
 def sections_of(
     analysis: RunAnalysis, cells: Callable[[TreatmentAnalysis], Sequence[str] | None]
 ) -> tuple[Section, ...]:
-    """Return a section a group, with a row for each treatment that has any cells."""
+    """Return one section per group, with a row for each treatment that has cells."""
 
     def rows(treatment: TreatmentAnalysis) -> Iterator[Sequence[str]]:
         if (found := cells(treatment)) is not None:
@@ -39,7 +39,7 @@ def sections_of(
 def sections_of_rows(
     analysis: RunAnalysis, rows: Callable[[TreatmentAnalysis], Iterable[Sequence[str]]]
 ) -> tuple[Section, ...]:
-    """Return a section a group, with the rows of each treatment behind its level."""
+    """Return one section per group, with each treatment's rows after its level."""
     sections = (
         Section(
             group.label,
@@ -55,7 +55,7 @@ def sections_of_rows(
 
 
 def results_table(analysis: RunAnalysis, metric: Metric, time: Metric | None) -> Table:
-    """Return results; of a rate, average, median and spread are those of the metric ``time``."""
+    """Return the table of results; ``time`` is the time metric of a rate, which has the spread."""
     spread_of = time or metric
     unit = spread_of.unit
     columns = (
@@ -154,7 +154,7 @@ def _ratio_row(comparison: Comparison, factor: str) -> Row:
 
 
 def published_table(analysis: RunAnalysis, study: PublishedStudy, metric: Metric) -> Table | None:
-    """Return the study's figures beside the user's own in one metric, if any match."""
+    """Return published and measured values of one metric; None if no treatment matches."""
     figures = {f.treatment_id: f for f in study.figures if f.metric.name == metric.name}
     ratios = {c.candidate_id: c.estimate for c in analysis.comparisons(metric)}
     valued = any(figure.value is not None for figure in figures.values())
@@ -193,7 +193,7 @@ def _published_percent(figure: PublishedFigure) -> str:
 
 
 def sizes_table(analysis: RunAnalysis) -> Table | None:
-    """Return mean sizes on disk after a clean stop beside the rows, allocated and apparent."""
+    """Return mean sizes on disk (allocated and apparent) after a clean stop, and the rows."""
     if not any(treatment.sizes for treatment in analysis.treatments):
         return None
     titles = (
@@ -221,7 +221,7 @@ def _bytes_cell(treatment: TreatmentAnalysis, name: str) -> str:
 
 
 def table_files_table(analysis: RunAnalysis) -> Table | None:
-    """Return what each table's files occupy, and their length; None for a single table."""
+    """Return the allocated size and the length of each table's files; None for a single table."""
     names = (name for treatment in analysis.treatments for name in treatment.sizes)
     tables = sorted(
         {table for name in names if (table := measurements.table_of_files(name)) is not None}
@@ -253,7 +253,7 @@ def steps_table(analysis: RunAnalysis) -> Table:
 
 
 def trials_table(analysis: RunAnalysis, metric: Metric) -> Table:
-    """Return every trial's value, a column a block; then how long the sender waited."""
+    """Return every trial's value, one column per block, and how long the sender waited."""
     blocks = range(analysis.run.blocks)
     waits = any(treatment.generator_wait is not None for treatment in analysis.treatments)
     titles = [f"block {block + 1}" for block in blocks]

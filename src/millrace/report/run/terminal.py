@@ -1,4 +1,4 @@
-"""The report in a terminal: the answer, the table, a sentence a verdict."""
+"""The report in a terminal: the answer, the table, and a sentence for each verdict."""
 
 import io
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ _SHORT = 12  # rows
 
 
 def show(analysis: RunAnalysis, console: Console) -> None:
-    """Print the report, the answer first; of a large run, all comparisons are in one table."""
+    """Print the report, the answer first; a large run has one table with all comparisons."""
     analysis = readable(analysis)
     run = analysis.run
     console.print()
@@ -62,7 +62,7 @@ def show(analysis: RunAnalysis, console: Console) -> None:
 
 
 def as_text(analysis: RunAnalysis) -> str:
-    """Return the same without colour, 120 columns wide."""
+    """Return the report as text without colours, 120 columns wide."""
     console = Console(file=io.StringIO(), width=120, color_system=None, highlight=False)
     show(analysis, console)
     assert isinstance(console.file, io.StringIO)
@@ -156,7 +156,7 @@ def _show_notes(analysis: RunAnalysis, console: Console) -> None:
 
 
 def draw_matrix(matrix: Matrix, console: Console) -> None:
-    """Print it; where a terminal is too narrow, columns that have no room follow below."""
+    """Print the matrix; columns that do not fit into the terminal follow below."""
     unlimited = console.options.update_width(10_000)
     waiting = list(range(len(matrix.columns)))
     while waiting:

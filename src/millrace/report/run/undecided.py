@@ -1,4 +1,4 @@
-"""Words for comparisons that are not beyond doubt: how they look, and what would settle them."""
+"""Sentences on undecided comparisons: how they look so far, and what would decide them."""
 
 import math
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def unit_of_evidence(comparison: Comparison, analysis: RunAnalysis) -> str:
 
 
 def brief(name: str, comparison: Comparison, estimate: RatioEstimate, analysis: RunAnalysis) -> str:
-    """Return a comparison as the answer names it, its look before any figure."""
+    """Return a comparison for the report's answer: how it looks, then its figures."""
     # A p-value is against no difference, and says nothing about one that is too small to matter.
     doubt = _doubt(comparison, analysis) if comparison.is_beyond(analysis.margin) else ""
     step = _steps(comparison, analysis, " like these")
@@ -41,7 +41,7 @@ def brief(name: str, comparison: Comparison, estimate: RatioEstimate, analysis: 
 def sentences(
     comparison: Comparison, estimate: RatioEstimate, analysis: RunAnalysis
 ) -> tuple[str, str]:
-    """Return how a comparison looks, and in a second sentence what would settle it."""
+    """Return a sentence on how a comparison looks, and one on what would decide it."""
     look = _looks(comparison, estimate, analysis)
     if comparison.is_beyond(analysis.margin):
         look = f"{look}, not yet beyond doubt ({_doubt(comparison, analysis)})"
@@ -56,7 +56,7 @@ def sentences(
 
 
 def next_step(analysis: RunAnalysis) -> str:
-    """Return the command that adds what would settle undecided comparisons; empty without one."""
+    """Return the command that adds blocks to decide comparisons; empty if there is none."""
     undecided = [each for each in analysis.comparisons() if each.undecided]
     if not undecided:
         return _first_verdicts(analysis)
@@ -87,7 +87,7 @@ def _settled(steps: Sequence[int], n_undecided: int) -> str:
 
 
 def _first_verdicts(analysis: RunAnalysis) -> str:
-    """Return the command that adds the blocks that verdicts need; empty where none is missing."""
+    """Return the command that adds the blocks that verdicts need; empty if they have enough."""
     lacking = [
         each
         for each in analysis.comparisons()
@@ -107,7 +107,7 @@ def _first_verdicts(analysis: RunAnalysis) -> str:
 
 
 def clearest(comparisons: Sequence[Comparison], margin: float) -> Comparison | None:
-    """Return the undecided comparison nearest to a verdict that went one way in every block."""
+    """Return the comparison closest to a verdict, of those with the same sign in all blocks."""
     found = [
         (estimate.p_value, each)
         for each in comparisons
@@ -193,7 +193,7 @@ def _extending(analysis: RunAnalysis, more: int) -> str:
 
 
 def _adding(analysis: RunAnalysis, more: int) -> str:
-    """Return the options of ``millrace run`` that add blocks; empty where it adds them anyway."""
+    """Return the options of ``millrace run`` that add blocks; empty if a resumed run adds them."""
     design = analysis.run.design
     if design.kind == "fixed":
         return f"--blocks {analysis.status.blocks + more}"

@@ -1,4 +1,4 @@
-"""Latencies in a unit that fits them: 0.0000421 s is easier to read as 42.1 µs.
+"""Latencies in a readable unit: 42.1 µs instead of 0.0000421 s.
 
 Only reports that people read are scaled; JSON and CSV keep seconds.
 """
@@ -22,7 +22,7 @@ _VALUES = (
 
 
 def readable(analysis: RunAnalysis) -> RunAnalysis:
-    """Return the analysis with metrics of requests, or rows, that are all below 1 s in ms or µs."""
+    """Return the analysis with request and row times in ms or µs if they are all below 1 s."""
     scaled = {
         metric.name: (metric.replace(unit=found[0]), found[1])
         for metric in analysis.metrics
@@ -51,12 +51,12 @@ def readable(analysis: RunAnalysis) -> RunAnalysis:
 
 
 def level_s(found: MetricSummary) -> float:
-    """Return the level of a metric of time in seconds, also where it was made readable."""
+    """Return the level of a time metric in seconds, even after ``readable``."""
     return found.level / next((n for unit, n, _ in _UNITS if unit == found.metric.unit), 1.0)
 
 
 def _unit(metric: Metric, analysis: RunAnalysis) -> tuple[str, float] | None:
-    """Return the unit for a metric and how many of it make a second; None to keep its own."""
+    """Return the unit for a metric and the units per second; None to keep the metric's unit."""
     is_of_one = metric.percentile is not None or metric.denominator in _OF_ONE
     if metric.unit != "s" or not is_of_one:
         return None

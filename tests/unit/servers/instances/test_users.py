@@ -151,8 +151,8 @@ def test_a_place_out_of_reach_is_named(uid: int, tmp_path: Path) -> None:
     [
         (0o777, 0, "every user of this host"),
         (0o775, 0, "its group"),
-        (0o755, 60_999, "the user with the number 60999"),
-        (0o1777, 60_999, "the user with the number 60999"),
+        (0o755, 60_999, "uid 60999"),
+        (0o1777, 60_999, "uid 60999"),
         (0o1777, 0, None),
         (0o755, 0, None),
     ],
