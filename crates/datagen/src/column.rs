@@ -164,7 +164,7 @@ impl Value {
         matches!(self, Self::Integer(Integer::Row { step, .. }) if *step != 0)
     }
 
-    /// Return whether the value may contain any byte, so that a file of rows has to escape some.
+    /// Return whether the value may contain any byte; a file with such values has no escapes.
     pub fn is_bytes(&self) -> bool {
         matches!(self, Self::Motifs { .. })
     }
