@@ -126,7 +126,7 @@ impl Tail {
     const USUAL: usize = 64;
 }
 
-/// What the rows of one block have in common.
+/// The parts that all rows of one block share.
 struct Block {
     first_id: u64,
     id_gap: u64,

@@ -17,7 +17,7 @@ pub const LATE_NS: u64 = 200_000;
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     pub intended_ns: u64,
-    /// Whether it arrived in the measured part.
+    /// True if it arrived in the measured part.
     pub measured: bool,
 }
 

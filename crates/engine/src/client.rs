@@ -9,7 +9,7 @@ use super::clock::seconds;
 use super::record::Tally;
 use protocol::script::{Request, Script};
 
-/// What a client is waiting for.
+/// The event that a client is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Its next transaction.
@@ -52,7 +52,7 @@ pub struct Client<C: Session, S> {
 /// The current transaction of a client.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Transaction {
-    /// Whether it belongs to the measured part.
+    /// True if it belongs to the measured part.
     pub measured: bool,
     pub intended_ns: u64,
     /// The time at which its first request was sent; None before that.

@@ -23,7 +23,7 @@ const INTERVAL_NS: u64 = 1_000_000_000;
 /// The maximum delay until a stop request is noticed.
 const POLL_INTERVAL: Duration = Duration::from_millis(40);
 
-/// How long to wait for the counts of a thread; counts that come later belong to the next interval.
+/// The longest wait for the counts of a thread; later counts belong to the next interval.
 const HAND_OVER: Duration = Duration::from_millis(50);
 
 /// Number of seconds whose mean throughput is compared with that of as many seconds before.

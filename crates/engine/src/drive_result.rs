@@ -59,7 +59,7 @@ pub struct DriveResult {
     /// In slices, the clients of one side.
     pub clients: u32,
     pub threads: u32,
-    /// Whether the threads used busy polling instead of sleeping.
+    /// True if the threads used busy polling instead of sleeping.
     pub busy_poll: bool,
     /// Null if threads are not pinned.
     pub cpus: Option<Vec<usize>>,
@@ -67,7 +67,7 @@ pub struct DriveResult {
     /// In a closed loop, a client's mean time between an answer and its next request: (statements
     /// per second) x (their mean latency + this) = clients, if no statement fails.
     pub mean_gap_s: Option<f64>,
-    /// How evenly the clients were served.
+    /// The evenness with which the clients were served.
     pub transactions_per_client: PerClient,
     /// The records of all sides together, like all figures here.
     pub transactions: Vec<Record>,
@@ -163,7 +163,7 @@ pub enum PacingResult {
     },
 }
 
-/// How punctually the arrivals of one or more threads began.
+/// The punctuality of the arrivals of one or more threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Punctuality {
     /// Arrivals in the measured part: begun and skipped ones.
@@ -245,7 +245,7 @@ impl Pace {
         }
     }
 
-    /// Return the seconds that the transactions take at this pace; None if there are so many that
+    /// Return the seconds that the transactions take at this pace; None if there are enough that
     /// the length of the measured part is precise enough.
     pub fn duration_s(self, clients: u32) -> Option<f64> {
         let is_few = (1..FEW_TRANSACTIONS * u64::from(clients)).contains(&self.transactions);

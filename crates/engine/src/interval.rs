@@ -37,7 +37,7 @@ impl Totals {
 #[derive(Clone, Debug)]
 pub struct Counts {
     pub totals: Totals,
-    /// Whether any bytes came from the server.
+    /// True if any bytes came from the server.
     pub heard: bool,
     /// Transactions under way when the counts were handed over.
     pub under_way: u64,

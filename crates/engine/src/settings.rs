@@ -39,7 +39,7 @@ pub struct DriveSettings {
     /// A server that owes answers but sends none for this time is given up; at least several
     /// seconds.
     pub idle_timeout: Duration,
-    /// How long clients stay connected after the measured part, for samplers of threads.
+    /// The time that clients stay connected after the measured part, for samplers of threads.
     pub linger: Duration,
     /// The file in which clients publish their current statement; None for no file. With a file,
     /// clients begin a moment after they have connected, so that samplers see each server thread

@@ -83,9 +83,9 @@ pub struct Turns {
     ended: u64,
     /// The complete groups of the measured part, and after them the current group.
     slices: Vec<Slice>,
-    /// Whether the slices of the current group count.
+    /// True if the slices of the current group count.
     is_measured: bool,
-    /// Whether the current slice is the last one, and incomplete.
+    /// True if the current slice is the last one, and incomplete.
     is_cut: bool,
 }
 

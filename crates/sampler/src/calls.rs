@@ -2,7 +2,7 @@
 
 use libc::c_long;
 
-/// What a thread does in a system call, and which arguments refer to descriptors.
+/// The purpose of a system call, and the arguments that refer to descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Waits for a lock, for a time, or for queued requests; no argument is a descriptor.

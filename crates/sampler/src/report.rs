@@ -32,10 +32,10 @@ pub struct Report {
 pub struct SamplingFacts {
     /// CPU time of the sampler while it counted.
     pub cpu_s: f64,
-    /// Whether ticks could preempt other programs (real-time scheduling).
+    /// True if ticks could preempt other programs (real-time scheduling).
     pub realtime: bool,
     pub window_s: f64,
-    /// Whether the process ended before the command to end.
+    /// True if the process ended before the command to end.
     pub ended: bool,
 }
 

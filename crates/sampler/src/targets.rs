@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use super::names::{Name, Names};
 use super::text::writes_through;
 
-/// How long a cached result is used: servers rarely reuse descriptors.
+/// The lifetime of a cached result: servers rarely reuse descriptors.
 const FRESH_FOR: Duration = Duration::from_secs(1);
 
 /// The target of a call that waits for an empty list of descriptors, and so only for a time.

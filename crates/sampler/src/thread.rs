@@ -36,9 +36,9 @@ pub struct Thread {
     slot: Option<usize>,
     /// The thread's CPU time when it was last read.
     ran_ns: u64,
-    /// Whether the thread is busy, and so sampled first.
+    /// True if the thread is busy, and so sampled first.
     pub is_busy: bool,
-    /// Whether any sample found the thread flushing a log.
+    /// True if any sample found the thread flushing a log.
     pub has_synced: bool,
     /// The time of the last sample, or of the start of the counting.
     since: Instant,
@@ -56,7 +56,7 @@ pub struct KernelTexts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadSample {
     pub state: State,
-    /// Whether the thread is flushing a log.
+    /// True if the thread is flushing a log.
     pub syncs_log: bool,
     /// The inode of the socket that the thread waits for or writes to.
     pub socket: Option<u64>,

@@ -13,7 +13,7 @@ use super::tails::Tail;
 /// The condition of a step or a loop.
 #[derive(Debug)]
 pub struct Condition {
-    /// How to make the value: generators of lasting values, that is, of answers and of values
+    /// The steps that make the value: generators of lasting values, that is, of answers and of values
     /// computed from them.
     pub generation: Vec<GenerationStep>,
     pub slot: u16,

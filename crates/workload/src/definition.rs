@@ -113,8 +113,8 @@ pub struct Statement {
     pub remember: Option<Remember>,
 }
 
-/// How clients remember the ends of long answers; generators of kind `tail` take their values from
-/// these ends.
+/// The rules by which clients remember the ends of long answers; generators of kind `tail` take
+/// their values from these ends.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Remember {
@@ -204,7 +204,7 @@ pub struct Step {
     pub unless: Option<String>,
 }
 
-/// How statements are sent, except those with `protocol = "text"`.
+/// The protocol of statements, except those with `protocol = "text"`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
@@ -339,7 +339,7 @@ pub struct Links {
     pub split: Option<String>,
 }
 
-/// How long a generated value stays the same.
+/// The time for which a generated value stays the same.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Lifetime {

@@ -26,7 +26,7 @@ pub struct Plan {
     /// The values that last for one iteration of a loop, as indexes among the values with a
     /// lifetime.
     pub of_iterations: Vec<u16>,
-    /// Whether clients keep values longer than a repetition of a step.
+    /// True if clients keep values longer than a repetition of a step.
     pub keeps_values: bool,
     pub weights: u64,
     pub tables: u32,
@@ -48,7 +48,7 @@ pub struct Plan {
 pub struct Transaction {
     /// The sum of the weights up to and including this transaction.
     pub weights: u64,
-    /// Whether its latencies are recorded.
+    /// True if its latencies are recorded.
     pub timed: bool,
     pub begin: Option<u16>,
     pub commit: Option<u16>,
@@ -56,7 +56,7 @@ pub struct Transaction {
     pub rollback: Option<u16>,
     pub steps: Vec<Step>,
     pub loops: Vec<Loop>,
-    /// Whether every step always runs: there are no loops, conditions or rollbacks.
+    /// True if every step always runs: there are no loops, conditions or rollbacks.
     pub is_fixed: bool,
     /// The number of values that the transaction takes from each counter.
     pub uses: Vec<u64>,

@@ -15,7 +15,7 @@ pub struct Capture {
     pub answer: usize,
     pub part: AnswerPart,
     pub form: AnswerForm,
-    /// Whether the value is captured from every row.
+    /// True if the value is captured from every row.
     pub of_all_rows: bool,
     /// The value if the answer has no row, or NULL.
     pub default: i64,
@@ -39,7 +39,7 @@ pub struct Statement {
     pub kinds: Vec<Kind>,
     /// The index of the statement's first id among the ids of a client.
     pub first_id: usize,
-    /// Whether the text depends on the table.
+    /// True if the text depends on the table.
     pub per_table: bool,
     /// Values that later steps take from the answers to this statement.
     pub takes: Vec<Capture>,
@@ -86,7 +86,7 @@ pub struct Parameter {
     pub form: Form,
     /// The maximum number of values.
     pub count: u32,
-    /// Whether the number of values is always the maximum.
+    /// True if the number of values is always the maximum.
     pub is_fixed: bool,
     longest: usize,
 }

@@ -31,9 +31,9 @@ pub struct Table {
 
 pub struct ColumnName {
     pub name: String,
-    /// Whether texts are compared byte for byte, whatever the character set.
+    /// True if texts are compared byte for byte, whatever the character set.
     pub binary: bool,
-    /// Whether the column is NULL in some rows.
+    /// True if the column is NULL in some rows.
     pub nullable: bool,
 }
 
@@ -63,7 +63,7 @@ pub fn plan(
 /// The tables that a test's statements use.
 pub struct Tables {
     pub names: Vec<String>,
-    /// Whether each client uses only one of the tables.
+    /// True if each client uses only one of the tables.
     pub by_client: bool,
 }
 

@@ -12,7 +12,7 @@ pub enum TailPart {
     Column(usize),
 }
 
-/// How a statement remembers the ends of its answers.
+/// The rules by which a statement remembers the ends of its answers.
 #[derive(Clone, Debug)]
 pub struct Remembered {
     /// The number of rows of a long answer.
@@ -21,7 +21,7 @@ pub struct Remembered {
     pub column: usize,
     pub slots: Vec<u16>,
     pub at_most: usize,
-    /// Whether the statement continues from an end. If so, its answer replaces that end, or removes
+    /// True if the statement continues from an end. If so, its answer replaces that end, or removes
     /// it if the answer is short.
     pub goes_on: bool,
 }

@@ -87,7 +87,7 @@ fn signature(password: &[u8], nonce: &[u8]) -> [u8; 64] {
     signature
 }
 
-/// Return the password, XORed with the nonce and encrypted with the server's public key (PEM).
+/// Return the password, combined with the nonce (XOR) and encrypted with the server's public key (PEM).
 pub fn encrypted_password(
     password: &[u8],
     nonce: &[u8],

@@ -68,7 +68,7 @@ pub trait LocalData {
 pub struct Connection {
     /// None after the stream was handed over.
     transport: Option<Transport>,
-    /// Whether the server would interpret the next packet as a command.
+    /// True if the server would interpret the next packet as a command.
     takes_commands: bool,
     decoder: Decoder,
     received: Box<[u8]>,
@@ -135,7 +135,7 @@ impl Connection {
         self.results(RowFormat::Text, deadline)
     }
 
-    /// Send COM_PING and wait for the answer.
+    /// Send `COM_PING` and wait for the answer.
     pub fn ping(&mut self, deadline: &Deadline) -> Result<(), ClientError> {
         self.send_command(COM_PING, b"", deadline)?;
         self.results(RowFormat::Text, deadline).map(drop)
