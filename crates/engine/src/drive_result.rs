@@ -72,9 +72,9 @@ pub struct DriveResult {
     /// The records of all sides together, like all figures here.
     pub transactions: Vec<Record>,
     pub statements: Vec<Record>,
-    /// Null if there are no slices.
+    /// Null without slices.
     pub sides: Option<Vec<SideResult>>,
-    /// The slices of complete groups in the measured part, in order; null if there are no slices.
+    /// The slices of complete groups in the measured part, in order; null without slices.
     pub slices: Option<Vec<Slice>>,
     /// The background groups, in their order. The other figures do not include them.
     pub background_clients: Vec<BackgroundResult>,

@@ -148,7 +148,7 @@ impl Drop for StatementActivity {
     }
 }
 
-/// The slot in which one client publishes its current statement; the default is no slot.
+/// The slot in which one client publishes its current statement; by default none.
 #[derive(Clone, Debug, Default)]
 pub struct ActivitySlot(Option<(Arc<StatementActivity>, usize)>);
 

@@ -56,7 +56,7 @@ pub struct Transaction {
     pub rollback: Option<u16>,
     pub steps: Vec<Step>,
     pub loops: Vec<Loop>,
-    /// True if every step always runs: there are no loops, conditions or rollbacks.
+    /// True if every step always runs, without loops, conditions or rollbacks.
     pub is_fixed: bool,
     /// The number of values that the transaction takes from each counter.
     pub uses: Vec<u64>,

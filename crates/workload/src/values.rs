@@ -92,7 +92,7 @@ impl Values {
         refused(key, format!("{value}{source} is not {wanted}"))
     }
 
-    /// Return an integer of a range, or the default if there is no number.
+    /// Return an integer of a range, or the default without a number.
     pub fn integer_in_or<T: TryFrom<i64>>(
         &self,
         number: Option<&Number>,
