@@ -1,20 +1,21 @@
-//! A random order of a range, without a list of it: position in, value out, each value once.
+//! A random permutation of a range, computed without a list: the number at each position.
 //!
 //! A Feistel network (Luby and Rackoff, "How to construct pseudorandom permutations from
-//! pseudorandom functions", SIAM J. Comput. 17, 1988) permutes the next power of two; what falls
-//! outside the range is permuted again until it falls inside (Black and Rogaway, "Ciphers with
-//! arbitrary finite domains", CT-RSA 2002). Less than half lies outside, so the mean is below two turns.
+//! pseudorandom functions", SIAM J. Comput. 17, 1988) permutes the next power of two. A result
+//! outside the range is permuted again until it falls inside (cycle walking; Black and Rogaway,
+//! "Ciphers with arbitrary finite domains", CT-RSA 2002). Less than half of the results are
+//! outside, so two rounds of the network suffice on average.
 
 use crate::{Stream, mix};
 
-/// Rounds, for ranges of up to 16 bits and for larger ones: few bits mix slowly.
+/// Feistel rounds: for ranges of up to 16 bits, and for larger ones. Few bits mix slowly.
 const ROUNDS: [usize; 2] = [12, 6];
 
-/// One order of the numbers below `span`.
+/// A permutation of the numbers below `span`.
 #[derive(Clone, Debug)]
 pub struct Bijection {
     pub span: u64,
-    /// Bits of the right half; the left half may have one less.
+    /// Bits of the right half; the left half has as many or one less.
     right_bits: u32,
     left_bits: u32,
     keys: [u64; ROUNDS[0]],
@@ -22,7 +23,7 @@ pub struct Bijection {
 }
 
 impl Bijection {
-    /// Return the order of the numbers below `span` that `stream` stands for.
+    /// Return the permutation of the numbers below `span` that `stream` determines.
     pub fn new(span: u64, stream: Stream) -> Self {
         let bits = u64::BITS - span.saturating_sub(1).leading_zeros();
         let mut keys = [0; ROUNDS[0]];

@@ -1,4 +1,5 @@
-//! The checksum that a server must compute from a slice of the data, in whatever order.
+//! The checksum of a slice of the data; a server can compute the same one with SQL, in any order of
+//! rows.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +15,8 @@ pub struct Checksum {
     pub rows: u64,
     /// Length of the rows as text, newlines included.
     pub bytes: u64,
-    /// The sum over the rows of the CRC-32 (ISO-HDLC, as SQL's `CRC32`) of a row's text without its newline.
+    /// The sum of the rows' CRC-32 (ISO-HDLC, as SQL's `CRC32`), each over the row's text without
+    /// its newline.
     pub sum: u128,
 }
 
@@ -58,7 +60,7 @@ fn checksum_of_part(rows: &impl Rows, from: u64, to: u64) -> Checksum {
     total
 }
 
-/// Rows that add themselves to a checksum while they are made.
+/// A data set that computes the checksum of its rows while it produces them.
 pub struct ChecksummedRows<R> {
     rows: Arc<R>,
     total: Mutex<Checksum>,
@@ -69,7 +71,7 @@ impl<R: Rows> ChecksummedRows<R> {
         Self { rows: Arc::clone(rows), total: Mutex::default() }
     }
 
-    /// Return the checksum of what has been made so far.
+    /// Return the checksum of the rows written so far.
     pub fn total(&self) -> Checksum {
         *self.total.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -111,7 +113,7 @@ mod tests {
 
     #[test]
     fn the_crc_is_the_one_of_sql() {
-        // SELECT CRC32('MySQL') gives 3259397556, as the manual of the function says.
+        // The manual of `CRC32` documents: SELECT CRC32('MySQL') returns 3259397556.
         let total = checksum_of_text(b"MySQL\n");
         assert_eq!(total, Checksum { rows: 1, bytes: 6, sum: 3_259_397_556 });
     }

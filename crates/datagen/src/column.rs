@@ -7,10 +7,10 @@ use crate::motifs::Motifs;
 use crate::random::Random;
 use crate::{Stream, put_decimal, put_groups, put_integer, put_letters};
 
-/// Writers may write (and others then overwrite) so much behind their value.
+/// Number of bytes after its value that a writer may overwrite.
 pub const PADDING: usize = 48;
 
-/// The longest text of an `i64` with its sign, a point, and a zero before it.
+/// The longest text of an `i64` with a sign, a decimal point and a zero before the point.
 const NUMBER_LENGTH: usize = 22;
 
 pub enum Value {
@@ -22,20 +22,20 @@ pub enum Value {
     Digits { stream: Stream, groups: usize, length: usize },
     /// Letters and digits, of a length drawn from `shortest` to `longest`.
     Letters { stream: Stream, shortest: usize, longest: usize },
-    /// Bytes of LinkBench.
+    /// Bytes as in LinkBench's payloads.
     Motifs { motifs: Motifs, stream: Stream },
-    /// The last `digits` digits of a number, each a word; the base is the number of words.
+    /// The last `digits` digits of a number, each as a word; the base is the number of words.
     Words { number: Integer, words: Words },
     /// Always the same text.
     Constant { text: Vec<u8>, is_number: bool },
-    /// NULL where a number is not 0.
+    /// NULL if `is_null` is not 0.
     Nullable { is_null: Integer, value: Box<Value> },
 }
 
-/// NULL in the rows of a file.
+/// The text of NULL in a file of rows.
 pub const NULL: &[u8] = b"\\N";
 
-/// Numbers as words, one for each digit.
+/// Writes numbers as words, one for each digit.
 #[derive(Clone, Debug)]
 pub struct Words {
     pub words: Box<[Box<[u8]>]>,
@@ -48,7 +48,7 @@ impl Words {
         longest * self.digits as usize
     }
 
-    /// Write a number at the start of `out` and return its length. There is at least one word.
+    /// Write a number at the start of `out` and return its length; it has at least one word.
     #[inline]
     pub fn write(&self, number: i64, out: &mut [u8]) -> usize {
         let base = self.words.len() as u64;
@@ -68,14 +68,15 @@ impl Words {
 pub struct Place {
     /// The number of the row, from 0.
     pub row: u64,
-    /// The numbers of its parent, and of it in the parent, from 0; without parents, each row is its own.
+    /// The number of the row's parent, and the row's number within that parent, both from 0.
+    /// Without parents, each row is its own parent.
     pub parent: u64,
     pub child: u64,
-    /// The number that the fan-out gives to the parent: that of its rows, or more.
+    /// The number of rows that the fan-out gives to the parent; the parent may have fewer.
     pub children: u64,
 }
 
-/// A whole number. `Row` is that of the row, from 0, times `step`, plus `first`.
+/// An integer. `Row` is `first` plus the row's number (from 0) times `step`.
 #[derive(Clone)]
 pub enum Integer {
     Row { first: i64, step: i64 },
@@ -135,7 +136,7 @@ impl FanOut {
 }
 
 impl Value {
-    /// Return the longest text a value can have.
+    /// Return the length of the longest possible text.
     pub fn longest(&self) -> usize {
         match self {
             Self::Integer(_) | Self::Decimal { .. } => NUMBER_LENGTH,
@@ -148,7 +149,7 @@ impl Value {
         }
     }
 
-    /// Return true where its text is a number, which needs no quotes in a statement.
+    /// Return whether the text is a number, which needs no quotes in a statement.
     pub fn is_number(&self) -> bool {
         match self {
             Self::Integer(_) | Self::Decimal { .. } => true,
@@ -158,19 +159,19 @@ impl Value {
         }
     }
 
-    /// Return true where it is the number of the row, times a step that is not 0.
+    /// Return whether the value identifies the row: its number times a step that is not 0.
     pub fn is_row_number(&self) -> bool {
         matches!(self, Self::Integer(Integer::Row { step, .. }) if *step != 0)
     }
 
-    /// Return true where it is made of any bytes; a file of rows must escape none of them.
+    /// Return whether the value may contain any byte; a file with such values has no escapes.
     pub fn is_bytes(&self) -> bool {
         matches!(self, Self::Motifs { .. })
     }
 
     /// Write the value of the row at `place` to the start of `out` and return its length.
     ///
-    /// `out` has room for [`Value::longest`] bytes and [`PADDING`] behind them.
+    /// `out` needs room for [`Value::longest`] bytes plus [`PADDING`].
     #[inline]
     pub fn write(&self, place: &Place, out: &mut [u8]) -> usize {
         let row = place.row;

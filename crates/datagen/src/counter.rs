@@ -1,8 +1,9 @@
 //! Random numbers by position: number `n` of a stream is computed without number `n - 1`.
 //!
 //! The numbers are those of `SplitMix64` (Steele, Lea and Flood, "Fast splittable pseudorandom
-//! number generators", OOPSLA 2014), whose state after `n` steps is a plain multiple of `n`. The
-//! generator is our own because every byte of a data set depends on it: a library may change.
+//! number generators", OOPSLA 2014), whose state after `n` steps is a multiple of `n`. The
+//! generator is implemented here because every byte of a data set depends on it, and a library's
+//! may change.
 
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -25,7 +26,7 @@ impl Stream {
         Self { key }
     }
 
-    /// Number `position` of the stream, uniform over all of `u64`.
+    /// Return number `position` of the stream, uniform over all of `u64`.
     #[inline]
     pub fn at(self, position: u64) -> u64 {
         mix(self.key.wrapping_add(position.wrapping_add(1).wrapping_mul(GAMMA)))
@@ -47,7 +48,7 @@ pub fn scale(random: u64, bits: u32, bound: u64) -> u64 {
     ((random & ((1 << bits) - 1)) * bound) >> bits
 }
 
-/// `random * bound / 2^64`: uniform below `bound`.
+/// Return `random * bound / 2^64`, uniform below `bound`.
 #[inline]
 pub fn high_product(random: u64, bound: u64) -> u64 {
     ((u128::from(random) * u128::from(bound)) >> 64) as u64

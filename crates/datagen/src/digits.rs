@@ -1,13 +1,14 @@
-//! Decimal digits at speed: several at a time, in one machine word.
+//! Fast conversion to decimal digits: several at a time, in one machine word.
 
-#![allow(clippy::cast_possible_truncation)] // what is cast is a remainder below 10^8
+#![allow(clippy::cast_possible_truncation)] // the casts are of remainders below 10^8
 
 const EIGHT: u64 = 100_000_000;
 
 /// Return the eight decimal digits of `value` (below 100,000,000) as text, leading zeros included.
 ///
-/// Numbers of four digits, then pairs, then digits are split in parallel lanes of one word. The multiplications
-/// stand for divisions by 100 and 10 and are exact in the range of their lanes.
+/// The number is split into numbers of four digits, then pairs, then digits, in parallel lanes of
+/// one word. Multiplications replace the divisions by 100 and 10; they are exact in the range of
+/// their lanes.
 #[inline]
 pub fn eight(value: u32) -> [u8; 8] {
     debug_assert!(value < 100_000_000);
@@ -21,7 +22,7 @@ pub fn eight(value: u32) -> [u8; 8] {
 
 /// Write the last `length` digits (1 to 16) of `value` (below 10^16) at the start of `out`.
 ///
-/// Bytes behind them are overwritten, up to the 16th.
+/// The bytes after the digits are overwritten, up to the 16th.
 #[inline]
 pub fn put_digits(out: &mut [u8; 16], value: u64, length: usize) {
     debug_assert!((1..=16).contains(&length) && value < EIGHT * EIGHT);
@@ -35,7 +36,7 @@ pub fn put_digits(out: &mut [u8; 16], value: u64, length: usize) {
     }
 }
 
-/// Every number below 100 as two digits.
+/// The numbers below 100 as two digits each.
 const PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[b'0'; 2]; 100];
     let mut tens = 0;
@@ -56,7 +57,7 @@ pub fn two(value: u32) -> [u8; 2] {
     PAIRS[value as usize]
 }
 
-/// Write a number without leading zeros.
+/// Write a number without leading zeros at `at`, and return the position after it.
 #[inline]
 pub fn put_number<const N: usize>(room: &mut [u8; N], at: usize, value: u64) -> usize {
     if value < EIGHT {
@@ -80,7 +81,8 @@ fn put_eight<const N: usize>(room: &mut [u8; N], at: usize, value: u32) -> usize
 #[inline]
 fn put_trimmed<const N: usize>(room: &mut [u8; N], at: usize, value: u32) -> usize {
     let digits = u64::from_le_bytes(eight(value));
-    // The first digit is the lowest byte: zeros are trailing bits once the '0' is taken off.
+    // The first digit is the lowest byte. After '0' is subtracted, leading zeros are trailing zero
+    // bits.
     let zeros = ((digits ^ 0x3030_3030_3030_3030).trailing_zeros() / 8).min(7);
     room[at..at + 8].copy_from_slice(&(digits >> (8 * zeros)).to_le_bytes());
     at + 8 - zeros as usize

@@ -1,4 +1,4 @@
-//! Whole numbers of a range, by the distributions that workloads name.
+//! Integers of a range, drawn from the distributions that workloads can name.
 
 use super::bijection::Bijection;
 use super::random::Random;
@@ -13,27 +13,26 @@ mod tests;
 pub enum Shape {
     /// All equally likely.
     Uniform,
-    /// P(rank) is proportional to rank^-exponent. Rank 1 is the lowest number, or, `scrambled`,
-    /// any: ranks are laid over the range by one fixed bijection, the same for every seed.
+    /// P(rank) is proportional to rank^-exponent. Rank 1 is the lowest number. If `scrambled`, a
+    /// fixed permutation, the same for every seed, maps ranks to numbers.
     Zipf { exponent: f64, scrambled: bool },
-    /// As Zipf, but ranks are laid over the range by the rotations of a seed.
+    /// As Zipf, but the rotations of a seed map ranks to numbers.
     ZipfRotated { exponent: f64, seed: u64 },
-    /// As Zipf, but rank 1 is the highest number. The range is as defined and does not grow with
-    /// inserts: what other clients have inserted is not known to a client whose statements
-    /// depend on nothing but seed and client.
+    /// As Zipf, but rank 1 is the highest number. The range does not grow with inserts: a client's
+    /// statements depend only on the seed and the client, not on the inserts of other clients.
     Latest { exponent: f64 },
     /// sysbench's Pareto: `low + (high - low + 1) * u^power` with power = ln h / ln(1 - h).
     Pareto { power: f64 },
-    /// sysbench's special: `share` of the draws lie in the `central` part of the range, the
-    /// others are means of twelve uniform numbers. As in sysbench, one number decides both the
-    /// part and the place, so that the lowest quarter (1 - share) of the central part is never
-    /// drawn by it.
+    /// sysbench's special: `share` of the draws lie in the `central` part of the range; the others
+    /// are means of twelve uniform numbers. As in sysbench, one random number decides both the part
+    /// and the position in it, so the lowest quarter (1 - share) of the central part is never
+    /// drawn.
     Special { share: f64, central: f64 },
     /// A normal distribution cut off at both ends; mean and deviation are fractions of the range.
     Normal { mean: f64, deviation: f64 },
 }
 
-/// The whole numbers from a lowest to a highest, spread by a shape.
+/// The integers of a range, with the distribution `shape`.
 #[derive(Clone, Debug)]
 pub struct Integers {
     low: i64,
@@ -42,7 +41,7 @@ pub struct Integers {
     spread: PreparedShape,
 }
 
-/// A shape with what it needs of the range computed beforehand.
+/// A shape with everything precomputed that depends on the range.
 #[derive(Clone, Debug)]
 enum PreparedShape {
     Uniform,
@@ -56,9 +55,9 @@ enum PreparedShape {
 }
 
 impl Integers {
-    /// Spread the numbers from `low` to `high`, at least one, by `shape`.
+    /// Distribute the numbers from `low` to `high` (at least one number) by `shape`.
     pub fn new(shape: &Shape, low: i64, high: i64) -> Self {
-        // The whole of i64 is one number too many for the count of it; nobody misses that one.
+        // The count of all i64 values does not fit into u64; the highest value is left out.
         let span = high.abs_diff(low).saturating_add(1);
         let spread = match *shape {
             Shape::Uniform => PreparedShape::Uniform,
@@ -101,11 +100,11 @@ impl Integers {
         self.low.wrapping_add_unsigned(offset)
     }
 
-    /// Return the number at a place from 0 up to 1 of the range.
+    /// Return the offset of the number at a fraction of the range, from 0 to below 1.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     #[inline]
     fn part(&self, place: f64) -> u64 {
-        // A place just below 1 may round to the end of a large range.
+        // A fraction just below 1 may round to the end of a large range.
         ((place * self.span as f64) as u64).min(self.span - 1)
     }
 
@@ -126,36 +125,37 @@ impl Integers {
     }
 }
 
-/// Return a normally distributed number of mean 0 and deviation 1 (Box and Muller, "A note on the
-/// generation of random normal deviates", Ann. Math. Stat. 29, 1958). The second one that the
-/// method gives is not kept, so that a stream has no state but its position.
+/// Return a normally distributed number with mean 0 and standard deviation 1 (Box and Muller, "A
+/// note on the generation of random normal deviates", Ann. Math. Stat. 29, 1958). The second number
+/// of the method is discarded, so that a stream has no state except its position.
 #[inline]
 pub(crate) fn standard_normal(random: &mut Random) -> f64 {
     let radius = (-2.0 * (1.0 - random.unit()).ln()).sqrt();
     radius * (std::f64::consts::TAU * random.unit()).cos()
 }
 
-/// Zipf's distribution over the ranks from 1 to a largest, exactly: P(rank) is proportional to
+/// Zipf's distribution, exact, over the ranks from 1 to a maximum: P(rank) is proportional to
 /// rank^-exponent.
 ///
-/// By rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate variates from
-/// monotone discrete distributions", ACM TOMACS 6, 1996). With the integral of the hat chosen as
-/// `(x^(1-s) - 1) / (1-s)` the method holds for every exponent from 0 on, and 1 is a limit.
+/// The method is rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate
+/// variates from monotone discrete distributions", ACM TOMACS 6, 1996). With `(x^(1-s) - 1) /
+/// (1-s)` as the integral of the hat function, it works for every exponent from 0 on; 1 is the
+/// limit case.
 #[derive(Clone, Debug)]
 struct Zipf {
     ranks: u64,
     /// 1 - exponent.
     power: f64,
     exponent: f64,
-    /// The hat's integral at the outer ends of the first and the last rank.
+    /// The integral of the hat function at the outer ends of the first and the last rank.
     first: f64,
     last: f64,
-    /// A candidate that lies at most so far below its rank is taken without a further look.
+    /// A candidate at most this far below its rank is accepted without a further check.
     certain: f64,
 }
 
 impl Zipf {
-    /// Over `ranks` ranks, at least one; `exponent` is 0 (uniform) or above.
+    /// `ranks` is at least 1; `exponent` is 0 (uniform) or above.
     fn new(ranks: u64, exponent: f64) -> Self {
         let mut zipf =
             Self { ranks, power: 1.0 - exponent, exponent, first: 0.0, last: 0.0, certain: 0.0 };
@@ -165,13 +165,13 @@ impl Zipf {
         zipf
     }
 
-    /// Return a rank, 1 being the most frequent.
+    /// Return a rank; 1 is the most frequent.
     #[inline]
     fn rank(&self, random: &mut Random) -> u64 {
         loop {
             let area = self.last + random.unit() * (self.first - self.last);
             let candidate = self.inverse(area);
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // it saturates
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the cast saturates
             let rank = ((candidate + 0.5) as u64).clamp(1, self.ranks);
             let exact = rank as f64;
             if exact - candidate <= self.certain
@@ -182,24 +182,24 @@ impl Zipf {
         }
     }
 
-    /// rank^-exponent.
+    /// Return rank^-exponent.
     fn weight(&self, rank: f64) -> f64 {
         (-self.exponent * rank.ln()).exp()
     }
 
-    /// `(x^power - 1) / power`, which is ln x where the power is 0.
+    /// Return `(x^power - 1) / power`, or its limit ln x if the power is 0.
     fn integral(&self, x: f64) -> f64 {
         let log = x.ln();
         log * ratio(self.power * log, f64::exp_m1)
     }
 
     fn inverse(&self, area: f64) -> f64 {
-        let scaled = (area * self.power).max(-1.0); // rounding must not leave the domain
+        let scaled = (area * self.power).max(-1.0); // rounding must not leave the function's domain
         (area * ratio(scaled, f64::ln_1p)).exp()
     }
 }
 
-/// f(x) / x for an f that is x near 0.
+/// Return f(x) / x, for an f that is approximately x near 0.
 fn ratio(x: f64, f: fn(f64) -> f64) -> f64 {
     if x == 0.0 { 1.0 } else { f(x) / x }
 }

@@ -1,10 +1,10 @@
-//! Whole numbers that are computed from others.
+//! Integers computed from other integers.
 
-/// The deepest stack that an expression may need; all of it is cleared for each value.
+/// The maximum stack depth of an expression; the whole stack is cleared for each value.
 const DEPTH: usize = 32;
 
-/// An operator of two numbers. What does not fit into 64 bits is the nearest number that does;
-/// dividing by 0 gives 0, and comparisons give 1 or 0.
+/// An operator of two numbers. A result that does not fit into 64 bits saturates. Division by 0
+/// gives 0; comparisons give 1 or 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     Add,
@@ -13,7 +13,7 @@ pub enum Operator {
     /// Rounds towards 0.
     Divide,
     Remainder,
-    /// Of bits.
+    /// Bitwise.
     Or,
     Less,
     AtMost,
@@ -47,25 +47,25 @@ impl Operator {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     Number(i64),
-    /// The input of this number.
+    /// The input with this number.
     Input(usize),
     Negate,
     Apply(Operator),
-    /// The second of three numbers where the first is not 0, else the third.
+    /// If the first of three numbers is not 0, the second; otherwise the third.
     Choose,
 }
 
-/// Operations that leave one number.
+/// Operations in postfix order, which leave one number on the stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expression {
     operations: Box<[Operation]>,
 }
 
 impl Expression {
-    /// None where the operations need too deep a stack.
+    /// Return None if the operations need more stack than is available.
     ///
     /// # Panics
-    /// If an operation lacks its operands, or another count than one is left.
+    /// If an operation has too few operands, or not exactly one number is left.
     pub fn new(operations: Vec<Operation>) -> Option<Self> {
         let mut height = 0_usize;
         for operation in &operations {
@@ -84,7 +84,7 @@ impl Expression {
         Some(Self { operations: operations.into() })
     }
 
-    /// Return its value; `input` gives the inputs by their numbers.
+    /// Return the expression's value; `input` returns each input by its number.
     #[inline]
     pub fn value(&self, input: impl Fn(usize) -> i64) -> i64 {
         let mut stack = [0_i64; DEPTH];

@@ -1,13 +1,13 @@
-//! Tests of goodness of fit, for tests. They are wrong about a good generator in one of 10,000
-//! seeds, and the seeds are fixed: a test that passes once passes always.
+//! Goodness-of-fit assertions for tests. A correct generator fails one in 10,000 seeds; the tests
+//! have fixed seeds, so a test that passes once always passes.
 
-#![allow(clippy::cast_possible_truncation)] // small counts
+#![allow(clippy::cast_possible_truncation)] // the counts are small
 
 /// The standard normal's quantile at 1 - 1/10,000.
 const QUANTILE: f64 = 3.719;
 
-/// Pearson's test: the statistic must stay below the quantile of chi-square, which is had from
-/// the normal's by Wilson and Hilferty's approximation. Classes that expect less than 10 are one.
+/// Assert Pearson's test: the statistic is below the chi-square quantile (Wilson and Hilferty's
+/// approximation). Classes with an expected count below 10 are merged.
 pub fn assert_fits(observed: &[u64], expected: &[f64]) {
     assert_eq!(observed.len(), expected.len());
     let (mut statistic, mut classes) = (0.0, 0.0);
@@ -40,7 +40,7 @@ fn assert_chi_square(statistic: f64, classes: f64) {
     assert!(statistic < limit, "chi-square is {statistic:.1} of {limit:.1} at freedom {freedom}");
 }
 
-/// Each of `classes` numbers from 0 must come equally often.
+/// Assert that each of the numbers below `classes` is equally frequent.
 pub fn assert_uniform(classes: u64, draws: u32, mut draw: impl FnMut() -> u64) {
     let mut observed = vec![0; classes as usize];
     for _ in 0..draws {
@@ -50,14 +50,14 @@ pub fn assert_uniform(classes: u64, draws: u32, mut draw: impl FnMut() -> u64) {
     assert_fits(&observed, &expected);
 }
 
-/// Two samples, counted by the same classes, must come from one distribution.
+/// Assert that two samples, counted by the same classes, have the same distribution.
 pub fn assert_same(one: &[u64], other: &[u64]) {
     let sum = |counts: &[u64]| counts.iter().sum::<u64>() as f64;
     let (all_one, all_other) = (sum(one), sum(other));
     let (mut statistic, mut classes) = (0.0, 0.0);
     for (&a, &b) in one.iter().zip(other) {
         if a + b < 20 {
-            continue; // too few to say anything
+            continue; // too few values for a test
         }
         let (a, b) = (a as f64, b as f64);
         let scaled = a * (all_other / all_one).sqrt() - b * (all_one / all_other).sqrt();

@@ -1,7 +1,7 @@
-//! The growth of the map: the time of its nodes, and the changeset that was open then.
+//! The growth of the map: the creation times of its nodes, and the changeset open at a time.
 //!
-//! Both curves follow the public history of the project whose shape the data set has: straight
-//! lines between a few known points, in whole numbers, so that every machine draws the same.
+//! Both curves follow the public history of the map that the data set imitates: linear interpolation
+//! between a few known points, in integer arithmetic, so that every machine computes the same.
 
 use super::digits::two;
 
@@ -10,15 +10,16 @@ pub type Seconds = u32;
 
 const DAY: u32 = 86_400;
 
-/// The last day of the data set, 2016-11-01, counted from its epoch.
+/// The last day of the data set, 2016-11-01, in days from the epoch.
 const LAST_DAY: u32 = 3_592;
 
-/// No timestamp is later.
+/// The latest possible timestamp.
 pub const END: Seconds = LAST_DAY * DAY;
 
 pub const TIMESTAMP_LENGTH: usize = 19;
 
-/// A day, how far the map had come through the ids (of 2^32), and the changesets opened up to it.
+/// A day, the fraction of ids assigned by then (of 2^32), and the number of changesets opened by
+/// then.
 type Knot = (u32, u64, u64);
 
 const KNOTS: [Knot; 11] = [
@@ -35,7 +36,7 @@ const KNOTS: [Knot; 11] = [
     (LAST_DAY, 0x1_0000_0000, 43_400_000),
 ];
 
-/// Return the time at which the node at `progress` (of 2^32) through the ids was made.
+/// Return the creation time of the node at `progress` (a fraction of the ids, of 2^32).
 pub fn time_of(progress: u64) -> Seconds {
     let ((day, low, _), (next_day, high, _)) = segment(|knot| knot.1 <= progress);
     let seconds =
@@ -43,19 +44,19 @@ pub fn time_of(progress: u64) -> Seconds {
     u32::try_from(seconds).map_or(END, |seconds| seconds.min(END))
 }
 
-/// Return the changeset open at `time`; it never falls as time goes on.
+/// Return the changeset open at `time`; it does not decrease with time.
 pub fn changeset_at(time: Seconds) -> u64 {
     let ((day, _, low), (next_day, _, high)) = segment(|knot| knot.0 <= time / DAY);
     low + u64::from(time - day * DAY) * (high - low) / u64::from((next_day - day) * DAY)
 }
 
-/// Return the last knot that comes `before` some place, and the next one.
+/// Return the last knot for which `before` is true, and the next knot.
 fn segment(before: impl Fn(&Knot) -> bool) -> (Knot, Knot) {
     let above = KNOTS[1..KNOTS.len() - 1].iter().take_while(|knot| before(knot)).count();
     (KNOTS[above], KNOTS[above + 1])
 }
 
-/// The text of every day of the data set.
+/// The precomputed text of every day of the data set.
 pub struct Calendar {
     days: Vec<[u8; 10]>,
 }
@@ -71,7 +72,7 @@ impl Calendar {
         Self { days }
     }
 
-    /// `time` as `YYYY-MM-DD HH:MM:SS`.
+    /// Return `time` as `YYYY-MM-DD HH:MM:SS`.
     #[inline]
     pub fn timestamp(&self, time: Seconds) -> [u8; TIMESTAMP_LENGTH] {
         let second_of_day = time % DAY;
@@ -95,7 +96,7 @@ fn day_text(year: u32, month: u32, day: u32) -> [u8; 10] {
 
 fn days_in_month(year: u32, month: u32) -> u32 {
     match month {
-        2 if year.is_multiple_of(4) => 29, // right from 1901 to 2099
+        2 if year.is_multiple_of(4) => 29, // correct from 1901 to 2099
         2 => 28,
         4 | 6 | 9 | 11 => 30,
         _ => 31,

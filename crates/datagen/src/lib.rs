@@ -1,9 +1,10 @@
-//! Data sets and random numbers that depend on a seed alone: the same seed gives the same bytes, for
+//! Data sets and random numbers that depend only on a seed: the same seed gives the same bytes, for
 //! any number of threads and any slice.
 //!
-//! [`Rows`] is a data set as text. [`Nodes`] has columns that depend on each other, [`TableRows`] has
-//! columns of a generator each ([`column`]). [`Producer`] makes the rows of either ahead, and
-//! [`checksum`] sums them. [`random`], [`distribution`] and [`bijection`] serve clients as well.
+//! [`Rows`] is a data set as text: [`Nodes`] has columns that depend on each other, [`TableRows`]
+//! has one generator for each column ([`column`]). [`Producer`] produces the rows of either ahead
+//! of the consumer, and [`checksum`] computes their checksum. Clients use [`random`],
+//! [`distribution`] and [`bijection`] too. Nothing here knows workload definitions or databases.
 
 pub mod bijection;
 mod checksum;

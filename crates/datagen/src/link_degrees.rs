@@ -1,23 +1,23 @@
-//! The number of links of a node: a fixed number for each id, by LinkBench's distributions.
+//! The number of links of a node, by LinkBench's distributions: fixed for each id, not drawn.
 //!
-//! Ids have ranks; the rank of an id says how many links it has, so that nothing is drawn. The
-//! distributions are given by knots, between which the share of nodes with more links than a number is
-//! a power of that number.
+//! Each id has a rank, and the rank determines the number of links. A distribution is given by
+//! knots; between two knots, the share of nodes with more than n links is a power of n.
 
 use crate::rotations::Rotations;
 
-/// The rotations that give ids their ranks by degree.
+/// The seed of the rotations that map ids to their ranks.
 pub const RANK_SEED: u64 = 20_343_988_438_726_021;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Population {
-    /// That of the graph of 2011.
+    /// The distribution of the graph of 2011.
     Of2011,
-    /// That of the newer fork: each node has a link at least.
+    /// The distribution of the newer fork: each node has at least one link.
     Newer,
 }
 
-/// Numbers of links, and the share of nodes that have more; the last node has the most links.
+/// `shares`: numbers of links, each with the share of nodes that have more. `most`: the highest
+/// number of links.
 struct Knots {
     shares: &'static [(u64, f64)],
     most: u64,
@@ -57,8 +57,8 @@ const SHARES_OF_NEWER: [(u64, f64); 54] = [
 ];
 
 impl Knots {
-    /// Return the least number of links that no more than this share of nodes exceeds.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between two knots
+    /// Return the smallest number of links that at most this share of nodes exceeds.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the number is between two knots
     fn degree(&self, share: f64) -> u64 {
         let after = self.shares.partition_point(|&(_, exceeded)| exceeded > share);
         let Some(&(high, least)) = self.shares.get(after) else {
@@ -74,7 +74,7 @@ impl Knots {
     }
 }
 
-/// The numbers of links of the nodes from 0, split between types of links.
+/// The numbers of links of all nodes, divided among the types of links.
 #[derive(Clone, Debug)]
 pub struct LinkDegrees {
     nodes: u64,
@@ -86,7 +86,8 @@ pub struct LinkDegrees {
 }
 
 impl LinkDegrees {
-    /// Limit links to `at_most`. `counts_twice`: split them as LinkBench, which counts up to `types - 1` twice.
+    /// Limit links to `at_most`. With `counts_twice`, divide as LinkBench does, which counts up to
+    /// `types - 1` links twice.
     pub fn new(
         nodes: u64,
         population: Population,
@@ -98,12 +99,12 @@ impl LinkDegrees {
         Self { nodes, order, population, types, at_most, counts_twice }
     }
 
-    /// Return the number of nodes times the number of types.
+    /// Return the number of parents: nodes times types.
     pub fn parents(&self) -> u64 {
         self.nodes * self.types
     }
 
-    /// Return the number of links of a node, whatever their type.
+    /// Return the number of links of a node, over all types.
     #[inline]
     pub fn of_node(&self, node: u64) -> u64 {
         let share = self.order.position_of(node) as f64 / self.nodes as f64;
@@ -114,7 +115,7 @@ impl LinkDegrees {
         knots.degree(share).min(self.at_most)
     }
 
-    /// Return the number of links of parent `node * types + type`; one beyond the nodes has none.
+    /// Return the number of links of parent `node * types + type`; 0 if the node does not exist.
     #[inline]
     pub fn of_parent(&self, parent: u64) -> u64 {
         let (node, kind) = (parent / self.types, parent % self.types);

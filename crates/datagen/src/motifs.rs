@@ -1,5 +1,5 @@
-//! LinkBench's payloads: bytes of a range, some chunks of them random and the others pieces of one motif,
-//! so that they compress as far as the share of random chunks says. Lengths are log-normal.
+//! LinkBench's payloads: some chunks are random bytes, the others are pieces of one motif, so the
+//! share of random chunks determines how far a payload compresses. Lengths are log-normal.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::Stream;
 use crate::distribution::standard_normal;
 use crate::random::Random;
 
-/// Each chunk is random, or a piece of the motif.
+/// The length of a chunk in bytes; each chunk is either random or a piece of the motif.
 const CHUNK: usize = 128;
 
 /// Bytes taken from one random number: 256^6 is 2^48.
@@ -15,10 +15,10 @@ const BYTES_AT_ONCE: usize = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MotifOptions {
-    /// The least and the greatest byte.
+    /// The smallest and the largest byte.
     pub low: u8,
     pub high: u8,
-    /// The median of the lengths, and the deviation of their logarithm.
+    /// The median of the lengths, and the standard deviation of their logarithm.
     pub median: f64,
     pub deviation: f64,
     pub longest: usize,
@@ -42,7 +42,7 @@ impl Motifs {
     }
 
     #[inline]
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // it saturates
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the cast saturates
     pub fn length(&self, random: &mut Random) -> usize {
         let MotifOptions { median, deviation, longest, .. } = self.options;
         let length = median * (deviation * standard_normal(random)).exp();
@@ -56,7 +56,7 @@ impl Motifs {
                 fill(chunk, self.options, random);
             } else {
                 let places = (self.motif.len() - chunk.len() + 1) as u64;
-                #[allow(clippy::cast_possible_truncation)] // it is below the motif's length
+                #[allow(clippy::cast_possible_truncation)] // the number is below the motif's length
                 let from = random.below(places) as usize;
                 chunk.copy_from_slice(&self.motif[from..from + chunk.len()]);
             }
@@ -64,9 +64,10 @@ impl Motifs {
     }
 }
 
-/// Fill with equally likely bytes: whole parts of what is left of a random fraction times the range.
+/// Fill `out` with uniform bytes of the range. Each is the integer part of fraction times range;
+/// the remainder is the next fraction.
 #[inline]
-#[allow(clippy::cast_possible_truncation)] // the two words of the product
+#[allow(clippy::cast_possible_truncation)] // the casts take the two words of the product
 fn fill(out: &mut [u8], options: MotifOptions, random: &mut Random) {
     let range = u128::from(options.high - options.low) + 1;
     for bytes in out.chunks_mut(BYTES_AT_ONCE) {
@@ -101,7 +102,7 @@ mod tests {
         Motifs::new(options, Stream::named(1, "motifs"))
     }
 
-    /// The distribution function of the standard normal, by the series of its integral.
+    /// Return the distribution function of the standard normal, by a series.
     fn normal_below(z: f64) -> f64 {
         if z.abs() > 7.0 {
             return if z < 0.0 { 0.0 } else { 1.0 };

@@ -1,16 +1,16 @@
-//! The data set `nodes`: what a map of Spain's points looks like as a tab-separated file.
+//! The data set `nodes`: points on a map of Spain, as a tab-separated file.
 //!
 //! Columns: id, lat, lon, version, timestamp, changeset, uid, user; one row a line. Real mappers
-//! work in sessions: a run of neighbouring nodes made by one user at one time and place, some of
-//! them changed later by another. So rows come in *blocks* of 32. Every block cuts its rows at a
-//! random place; what is before the cut belongs to the session of its own number, what is behind
-//! it to the session of the next, which gives runs of 1 to 63 rows. A row's bytes depend on the
-//! seed, the number of rows of the whole set, and the row's own number; on nothing before it.
+//! work in sessions: one user creates a run of neighbouring nodes at one time and place, and others
+//! change some of them later. To imitate this, rows come in *blocks* of 32, and every block is cut
+//! at a random row. The rows before the cut belong to the session with the block's number, the rows
+//! after it to the next session; this gives runs of 1 to 63 rows. A row's bytes depend only on the
+//! seed, the number of rows of the whole set, and the row's own number.
 //!
-//! The common part of a session's rows, from the timestamp to the end of the line, is made once, and
-//! digits are made eight at a time: this is where the speed comes from.
+//! For speed, the text that all rows of a session share, from the timestamp to the end of the line,
+//! is made once, and digits are made eight at a time.
 
-#![allow(clippy::cast_possible_truncation)] // what is cast has been scaled below the type's limit
+#![allow(clippy::cast_possible_truncation)] // the values are scaled below the type's limit before
 
 use super::counter::{Stream, high_product, scale};
 use super::digits::{eight, put_number};
@@ -18,10 +18,10 @@ use super::history::{self, Calendar, Seconds};
 use super::rows::Rows;
 use super::users::{self, User};
 
-/// Names the exact content: raise it whenever any byte of the set changes.
+/// Identifies the exact content: raise it whenever any byte of the set changes.
 pub const VERSION: &str = "nodes-1";
 
-/// More rows would need ids beyond a signed 64-bit number.
+/// The maximum number of rows; with more, ids would exceed a signed 64-bit number.
 pub const MAX_ROWS: u64 = 1 << 56;
 
 const BLOCK: u64 = 32;
@@ -29,13 +29,13 @@ const BLOCK: u64 = 32;
 /// The id before the first row's.
 const FIRST_ID: u64 = 100_000;
 
-/// A set of the published size or less is spread over ids up to about this one.
+/// The highest id, approximately, of a set of the published size or smaller.
 const USUAL_TOP_ID: u64 = 4_487_000_000;
 
-/// Ids a row takes on average in a set of the published size or more.
+/// The average distance between ids in a set of the published size or larger.
 const MIN_STRIDE: u64 = 96;
 
-/// Room for the longest row and for the padding behind it that is written and then overwritten.
+/// Room for the longest row, and for the padding after it.
 const ROW_ROOM: usize = 256;
 
 /// Places where sessions happen, in 1e-7 degrees: latitude, longitude.
@@ -74,7 +74,7 @@ const PLACES: [(i32, i32); 32] = [
     (406_566_000, -46_812_000),  // Ávila
 ];
 
-/// The version of a row by 6 random bits; 0 stands for more than six.
+/// The version of a row by 6 random bits; 0 means more than six.
 const VERSIONS: [u8; 64] = {
     let mut versions = [1; 64];
     let mut at = 44;
@@ -92,11 +92,11 @@ const VERSIONS: [u8; 64] = {
     versions
 };
 
-/// The data set of one size and seed; cheap to share, made once.
+/// The data set of one size and seed; clones are cheap.
 pub struct Nodes {
     rows: u64,
     block_span: u64,
-    /// 2^96 divided by the number of blocks: progress is one multiplication.
+    /// 2^96 divided by the number of blocks, so that progress needs only one multiplication.
     progress_step: u128,
     calendar: Calendar,
     users: Vec<User>,
@@ -106,7 +106,7 @@ pub struct Nodes {
     edit_draws: Stream,
 }
 
-/// A place and what ends every row of one user at one time.
+/// The place of a session, and the text at the end of each of its rows.
 struct Session {
     lat: i32,
     lon: i32,
@@ -114,7 +114,7 @@ struct Session {
     tail: Tail,
 }
 
-/// From the tab before the timestamp to the newline.
+/// The text from the tab before the timestamp to the newline.
 struct Tail {
     text: [u8; Tail::CAPACITY],
     length: usize,
@@ -122,11 +122,11 @@ struct Tail {
 
 impl Tail {
     const CAPACITY: usize = 96;
-    /// Nearly every tail is shorter, so that one copy of fixed size is enough.
+    /// Nearly every tail is shorter than this, so one copy of fixed size suffices.
     const USUAL: usize = 64;
 }
 
-/// The common part of the rows of one block.
+/// The parts that all rows of one block share.
 struct Block {
     first_id: u64,
     id_gap: u64,
@@ -205,7 +205,7 @@ impl Nodes {
         let place = self.session_draws.at(2 * number + 1);
         let (lat, lon) = PLACES[(place & 31) as usize];
         let time = history::time_of(self.progress(number));
-        // A few days of noise, so that neighbouring sessions are not in strict order.
+        // A few days of noise, so that neighbouring sessions are not in strict order of time.
         let time = (time + (random >> 40 & 0x3_ffff) as Seconds).min(history::END);
         Session {
             lat: lat + around(place >> 5),
@@ -235,7 +235,7 @@ impl Nodes {
         Tail { text, length }
     }
 
-    /// Return the position of a session among the ids, of 2^32.
+    /// Return the position of a session among the ids, as a fraction of 2^32.
     fn progress(&self, session: u64) -> u64 {
         ((u128::from(session) * self.progress_step) >> 64).min(1 << 32) as u64
     }
@@ -269,19 +269,20 @@ impl Rows for Nodes {
     }
 }
 
-/// Choose a user by the cube of a uniform number, so that few users made most of the map.
+/// Return the rank of a user: the cube of a uniform number, so that few users made most of the map.
 fn rank(random: u64) -> usize {
     let uniform = random & 0x1f_ffff;
     ((uniform * uniform * uniform) >> (63 - users::RANK_BITS)) as usize
 }
 
-/// Up to 0.0131 degrees either way, from 18 random bits.
+/// Return an offset of up to 0.0131 degrees in either direction, from 18 random bits.
 #[inline]
 fn offset(random: u64) -> i32 {
     (random & 0x3_ffff) as i32 - 0x2_0000
 }
 
-/// Up to 0.42 degrees either way, mostly near: the sum of two, from 28 random bits.
+/// Return an offset of up to 0.42 degrees in either direction, mostly small: a sum of two uniform
+/// numbers, from 28 random bits.
 fn around(random: u64) -> i32 {
     let two = (random & 0x3fff) + (random >> 14 & 0x3fff);
     (two as i32 - 0x3fff) * 256
@@ -296,7 +297,7 @@ fn put_tail(room: &mut [u8; ROW_ROOM], at: usize, tail: &Tail) -> usize {
     at + tail.length
 }
 
-/// Write a tab and then 1e-7 degrees (below 100 degrees) with all seven decimals.
+/// Write a tab, and a number of 1e-7 degrees (below 100 degrees) with all seven decimals.
 #[inline]
 fn put_degrees<const N: usize>(room: &mut [u8; N], mut at: usize, value: i32) -> usize {
     room[at..at + 2].copy_from_slice(b"\t-");

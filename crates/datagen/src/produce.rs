@@ -1,9 +1,9 @@
-//! Rows made ahead by threads and handed out in order.
+//! Threads that produce rows ahead of their consumer, who receives them in order.
 //!
-//! Chunk `c` of a slice is made by thread `c mod threads`, so the consumer knows whom to ask next
-//! and nothing is shared under a lock. Every thread owns a few buffers that travel to the consumer
-//! and back: that bounds memory, and a slow consumer holds the threads up, not the reverse. The
-//! threads end when the producer is dropped.
+//! Thread `c mod threads` produces chunk `c` of a slice, so the consumer knows which thread has the
+//! next chunk, and nothing needs a lock. Every thread has a few buffers, which the consumer
+//! returns; this bounds memory, and a slow consumer makes the threads wait. The threads end when
+//! the producer is dropped.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -17,16 +17,16 @@ use nix::fcntl::{FcntlArg, fcntl};
 
 use super::rows::Rows;
 
-/// Buffers a thread has: one is filled while the others wait for the consumer or are with it.
+/// Buffers of a thread: one is being filled; the others wait for the consumer or are in use by it.
 const BUFFERS: usize = 4;
 
-/// About 320 kB: few system calls, and the chunk is still in a core's cache when it is copied out.
+/// About 320 kB: few system calls, and the chunk is still in a core's cache when it is written.
 const CHUNK_ROWS: usize = 4096;
 
-/// The default limit of the kernel for the size of an unprivileged process's pipe.
+/// The kernel's default limit for the pipe size of an unprivileged process.
 const PIPE_BYTES: i32 = 1 << 20;
 
-/// Some whole rows.
+/// Some whole rows as text.
 pub struct Chunk {
     buffer: Vec<u8>,
     length: usize,
@@ -51,7 +51,7 @@ struct Worker {
     empty: Sender<Vec<u8>>,
 }
 
-/// Threads that make a slice of a data set.
+/// Threads that produce a slice of a data set.
 pub struct Producer {
     workers: Vec<Worker>,
     turn: usize,
@@ -60,7 +60,7 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// Start `threads` threads on `slice` of `rows`, `chunk_rows` rows a chunk.
+    /// Start `threads` threads on `slice` of `rows`; a chunk has `chunk_rows` rows.
     pub fn start<R: Rows + 'static>(
         rows: &Arc<R>,
         slice: &Range<u64>,
@@ -95,26 +95,27 @@ impl Producer {
         Some(chunk)
     }
 
-    /// Give a chunk's buffer back to the thread that filled it, which needs it to go on.
+    /// Return a chunk's buffer to the thread that filled it; the thread needs it to continue.
     pub fn recycle(&self, chunk: Chunk) {
-        // A thread that has made its last chunk wants no more buffers.
+        // A thread that has produced its last chunk no longer receives buffers.
         let _ = self.workers[chunk.worker].empty.send(chunk.buffer);
     }
 
-    /// Return the time for which the consumer has waited for the threads.
+    /// Return how long the consumer has waited for the threads.
     pub fn waited(&self) -> Duration {
         self.waited
     }
 }
 
-/// Write `slice` of `rows`, made by `threads` threads, to `out`.
+/// Write `slice` of `rows`, produced by `threads` threads, to `out`.
 pub fn write_all<R: Rows + 'static>(
     rows: &Arc<R>,
     slice: &Range<u64>,
     threads: usize,
     mut out: File,
 ) -> io::Result<()> {
-    // A larger pipe saves switches between us and the reader; files and refusals do not matter.
+    // A larger pipe saves context switches between writer and reader. It fails for files, which is
+    // harmless.
     let _ = fcntl(&out, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
     let mut producer = Producer::start(rows, slice, CHUNK_ROWS, threads);
     while let Some(chunk) = producer.next_chunk() {
@@ -197,7 +198,7 @@ mod tests {
         let mut producer = Producer::start(&nodes, &(0..1 << 40), 100, 2);
         assert_eq!(producer.next_chunk().map(|chunk| chunk.rows()), Some(100));
         drop(producer);
-        // The threads hold the other references to the set: they are gone when it is ours alone.
+        // The threads hold the other references to the set, so they have ended when one is left.
         while Arc::strong_count(&nodes) > 1 {
             thread::yield_now();
         }

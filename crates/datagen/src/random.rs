@@ -1,10 +1,10 @@
-//! Random numbers that clients and rows draw: `SplitMix64`, one number after the other.
+//! Random numbers in sequence, for clients and rows: `SplitMix64`.
 //!
-//! A generator is two words, so that the state at the begin of a transaction is kept by copying it.
+//! A generator is two words, so the state at the start of a transaction is saved by copying it.
 
 use crate::Stream;
 
-/// A stream of random numbers and how far it has been read.
+/// A stream of random numbers, and the position in it.
 #[derive(Clone, Copy, Debug)]
 pub struct Random {
     stream: Stream,
@@ -12,12 +12,12 @@ pub struct Random {
 }
 
 impl Random {
-    /// Return the numbers of member `member` (a client, a row) of what `name` stands for.
+    /// Return the generator of member `member` (a client, a row) of the stream named `name`.
     pub fn of(seed: u64, name: &str, member: u64) -> Self {
         Self::member(Stream::named(seed, name), member)
     }
 
-    /// Return the numbers of member `member` of a stream that serves many of them.
+    /// Return the generator of member `member` of a stream with many members.
     #[inline]
     pub fn member(stream: Stream, member: u64) -> Self {
         Self { stream: Stream::keyed(stream.at(member)), position: 0 }
@@ -31,7 +31,7 @@ impl Random {
         number
     }
 
-    /// Return a whole number below `bound`, each equally likely (Lemire, "Fast random integer
+    /// Return an integer below `bound`, uniformly distributed (Lemire, "Fast random integer
     /// generation in an interval", ACM TOMACS 29, 2019). `bound` must be above 0.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
@@ -40,14 +40,15 @@ impl Random {
             let product = u128::from(self.number()) * u128::from(bound);
             #[allow(clippy::cast_possible_truncation)] // the two words of the product
             let (high, low) = ((product >> 64) as u64, product as u64);
-            // Only the lowest 2^64 mod bound remainders are in excess; they are below bound.
+            // Reject the lowest 2^64 mod bound remainders, which are too frequent; all of them are
+            // below bound.
             if low >= bound || low >= bound.wrapping_neg() % bound {
                 return high;
             }
         }
     }
 
-    /// Return a number from 0 up to, not including, 1: a multiple of 2^-53.
+    /// Return a number from 0 to below 1: a multiple of 2^-53.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.number() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
@@ -76,7 +77,7 @@ mod tests {
             let mut random = Random::of(1, "even", bound);
             assert_uniform(bound, 200_000, || random.below(bound));
         }
-        // Of the numbers below 3 * 2^62, plain scaling would make every third twice as likely.
+        // With plain scaling, every third of the numbers below 3 * 2^62 would be twice as likely.
         let mut random = Random::of(1, "large", 0);
         assert_uniform(3, 200_000, || random.below(3 << 62) % 3);
     }

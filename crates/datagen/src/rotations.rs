@@ -1,16 +1,17 @@
-//! LinkBench's order of a range: the numbers of each residue class are rotated by a random distance.
+//! LinkBench's permutation of a range: each residue class is rotated by a random distance.
 //!
-//! Neighbours of one class stay neighbours, so that this order is not random as that of
-//! [`crate::bijection`] is, but LinkBench accesses ids by it, and its inverse costs as little.
+//! Neighbours in a class stay neighbours, so this permutation is less random than
+//! [`crate::bijection`]. It is here because LinkBench uses it to access ids, and because its
+//! inverse is as cheap.
 
 use std::sync::Arc;
 
 use crate::random::Random;
 
-/// Residue classes of a range that has as many numbers.
+/// The number of residue classes; a range with fewer numbers has one class for each.
 const CLASSES: u64 = 1024;
 
-/// One order of the numbers below `span`.
+/// A permutation of the numbers below `span`.
 #[derive(Clone, Debug)]
 pub struct Rotations {
     span: u64,
@@ -41,7 +42,7 @@ impl Rotations {
         let classes = self.distances.len() as u64;
         let (place, class) = (number / classes, number % classes);
         let length = self.span / classes + u64::from(class < self.span % classes);
-        #[allow(clippy::cast_possible_truncation)] // it is below the number of classes
+        #[allow(clippy::cast_possible_truncation)] // the number is below the number of classes
         let distance = self.distances[class as usize];
         rotate(place, distance, length) * classes + class
     }

@@ -1,15 +1,16 @@
-//! The interface of data sets: rows as text, each computable by its number alone.
+//! The interface of data sets: each row is text that can be computed from the row's number alone.
 
-/// A data set. Row `n` needs no row before it, so any slice can be made by any thread.
+/// A data set. Row `n` does not depend on earlier rows, so any thread can produce any slice.
 pub trait Rows: Send + Sync {
     fn count(&self) -> u64;
 
-    /// Bytes that always hold `rows` rows, with the padding [`Rows::write`] needs.
+    /// Return a number of bytes that always suffices for `rows` rows and the padding of
+    /// [`Rows::write`].
     fn room_for(&self, rows: usize) -> usize;
 
-    /// Write the rows from number `from` up to, not including, `to`, and return their length.
+    /// Write the rows from number `from` to below `to`, and return their length.
     ///
-    /// Columns are separated by tabs, and a newline ends each row. `out` must have
-    /// [`Rows::room_for`] those rows; what is behind the returned length is without meaning.
+    /// Tabs separate columns, and a newline ends each row. `out` must have [`Rows::room_for`] the
+    /// rows; bytes after the returned length are undefined.
     fn write(&self, from: u64, to: u64, out: &mut [u8]) -> usize;
 }

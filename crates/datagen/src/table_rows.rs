@@ -1,14 +1,15 @@
-//! The rows of a table, made column by column.
+//! The rows of a table whose columns have one generator each.
 
 use super::column::{FanOut, PADDING, Place, Value};
 use super::rows::Rows;
 
-/// The distance between two parents whose first rows are kept; finding a row counts the rows of this many.
+/// The first row of every parent at this distance is kept; finding a row scans at most this many
+/// parents.
 const STRIDE: u64 = 256;
 
 pub struct TableRows {
     count: u64,
-    /// None where each row is its own parent.
+    /// None if each row is its own parent.
     families: Option<Families>,
     values: Vec<Value>,
     longest: usize,
@@ -20,13 +21,15 @@ impl TableRows {
         Self { count, families: None, values, longest }
     }
 
-    /// As many rows for each of `parents` as its fan-out says, or one where it says so `once`.
+    /// Return the rows of a table in which `fan_out` gives each parent its number of rows. With
+    /// `once`, a parent with rows has only one.
     pub fn of_parents(parents: u64, fan_out: FanOut, once: bool, values: Vec<Value>) -> Self {
         let families = Families::new(parents, fan_out, once);
         Self { count: families.rows(), families: Some(families), ..Self::new(0, values) }
     }
 
-    /// Return true for each column whose values need no quotes in a statement.
+    /// Return, for each column, whether its values are numbers, which need no quotes in a
+    /// statement.
     pub fn numbers(&self) -> Vec<bool> {
         self.values.iter().map(Value::is_number).collect()
     }
@@ -35,7 +38,7 @@ impl TableRows {
         self.values.iter().map(Value::is_bytes).collect()
     }
 
-    /// Return the number of the first column that identifies a row by its number.
+    /// Return the index of the first column that identifies a row by its number.
     pub fn row_number_column(&self) -> Option<usize> {
         self.values.iter().position(Value::is_row_number)
     }
@@ -77,9 +80,9 @@ impl Rows for TableRows {
 
 struct Families {
     fan_out: FanOut,
-    /// A parent with rows has one, however many it is said to have.
+    /// A parent with rows has only one, whatever the fan-out gives.
     once: bool,
-    /// The first row of every [`STRIDE`]th parent, and the number of all rows.
+    /// The number of the first row of every [`STRIDE`]th parent; last, the number of all rows.
     firsts: Vec<u64>,
 }
 
@@ -101,7 +104,7 @@ impl Families {
         *self.firsts.last().expect("it has the number of all rows")
     }
 
-    /// Hand on the places of the rows from `from` up to, not including, `to`.
+    /// Call `next` for each row from `from` to below `to`.
     #[inline]
     fn each(&self, from: u64, to: u64, mut next: impl FnMut(&Place)) {
         if from >= to {

@@ -1,11 +1,11 @@
-//! Values as text, written at the start of a buffer with room to spare.
+//! Values as text, written at the start of a buffer that has room to spare.
 
-#![allow(clippy::cast_possible_truncation)] // what is cast has been scaled below the type's limit
+#![allow(clippy::cast_possible_truncation)] // the values are scaled below the type's limit before
 
 use super::counter::{Stream, high_product};
 use super::digits::{put_digits, put_number};
 
-/// Digits taken from one random number: so few that probabilities differ by 1 in 10^7 at most.
+/// Digits taken from one random number: few enough that probabilities differ by at most 1 in 10^7.
 const DIGITS_AT_ONCE: usize = 12;
 
 /// The powers of ten.
@@ -24,7 +24,7 @@ const LETTERS_AT_ONCE: usize = 8;
 
 const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Write a whole number at the start of `out`, which has room for 25 bytes; return its length.
+/// Write an integer at the start of `out`, which needs room for 25 bytes; return its length.
 #[inline]
 pub fn put_integer(out: &mut [u8], value: i64) -> usize {
     put_signed(out, value < 0, value.unsigned_abs())
@@ -39,7 +39,8 @@ fn put_signed(out: &mut [u8], is_negative: bool, magnitude: u64) -> usize {
     sign + put_number(room, 0, magnitude)
 }
 
-/// Write `units` of 10^-scale (up to 15) at the start of `out`, which has room for 48 bytes.
+/// Write `units` of 10^-scale (scale up to 15) at the start of `out`, which needs room for 48
+/// bytes.
 #[inline]
 pub fn put_decimal(out: &mut [u8], units: i64, scale: u32) -> usize {
     if scale == 0 {
@@ -56,7 +57,8 @@ pub fn put_decimal(out: &mut [u8], units: i64, scale: u32) -> usize {
     point + 1 + scale
 }
 
-/// Write groups of digits, joined by `-`, to `out`, with room for 16 bytes more; return their length.
+/// Write groups of digits, joined by `-`, to `out`, which needs room for 16 more bytes; return
+/// their length.
 #[inline]
 pub fn put_groups(out: &mut [u8], stream: Stream, row: u64, groups: usize, length: usize) -> usize {
     let pieces = length.div_ceil(DIGITS_AT_ONCE);
@@ -83,7 +85,7 @@ fn put_piece(out: &mut [u8], random: u64, digits: usize) -> usize {
     digits
 }
 
-/// Write letters and digits to `out`, of a length drawn from `shortest` to `longest`; return the length.
+/// Write letters and digits to `out` and return their number, drawn from `shortest` to `longest`.
 #[inline]
 pub fn put_letters(
     out: &mut [u8],

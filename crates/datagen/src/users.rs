@@ -1,4 +1,4 @@
-//! The mappers: a fixed community of users with numbers and names, the same for every seed.
+//! The users of the map: a fixed set with numbers and names, the same for every seed.
 
 use std::collections::HashSet;
 
@@ -38,7 +38,7 @@ const OTHER_SCRIPTS: [&str; 16] = [
     "Γιώργος", "Νίκος", "Ελένη", "محمد", "يوسف", "地図太郎", "小林", "王小明", "李娜", "김민준",
 ];
 
-/// A user as the last two columns of a row have it: `uid`, tab, name, newline.
+/// The last two columns of a user's rows as text: `uid`, tab, name, newline.
 #[derive(Clone, Copy)]
 pub struct User {
     text: [u8; User::CAPACITY],
@@ -46,10 +46,10 @@ pub struct User {
 }
 
 impl User {
-    /// A number of eight digits, a tab, the longest name and a newline, with room to spare.
+    /// Room for a number of eight digits, a tab, the longest name and a newline.
     pub const CAPACITY: usize = 64;
 
-    /// Return the text, followed by bytes without meaning up to the capacity; and its length.
+    /// Return the text and its length; the bytes after it, up to the capacity, are undefined.
     #[inline]
     pub fn padded(&self) -> (&[u8; Self::CAPACITY], usize) {
         (&self.text, usize::from(self.length))
@@ -74,7 +74,8 @@ pub fn community() -> Vec<User> {
                 .map(|attempt| name(draws.at(rank * 64 + attempt)))
                 .find(|name| taken.insert(name.clone()))
                 .expect("names do not run out");
-            // Numbers follow the order of registration, ever faster; early users need not be the active ones.
+            // Numbers follow the order of registration, which accelerated; early users need not be
+            // the active ones.
             let order = rank.wrapping_mul(0x9e37_79b1) % COUNT as u64;
             let uid = 20 + order * (order + 200) / 59 + draws.at(rank * 64 + 63) % 3;
             User::new(uid, &name)
@@ -107,7 +108,7 @@ fn name(random: u64) -> String {
     }
 }
 
-/// Lower case without accents, as many write their own name in a login.
+/// Return the name in lower case without accents, as in many logins.
 fn plain(name: &str) -> String {
     name.to_lowercase()
         .chars()

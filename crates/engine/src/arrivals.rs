@@ -1,4 +1,4 @@
-//! The arrivals of an open loop, from their schedule to the beginning of each transaction.
+//! The arrivals of an open loop: their schedule, and how late each transaction began.
 
 use std::time::Duration;
 
@@ -10,29 +10,29 @@ use super::drive_result::Punctuality;
 use super::settings::Arrivals as Law;
 use super::shared::{NEVER, Shared};
 
-/// A transaction that begins later than it arrived by more than this is late. A thread that slept
-/// starts within it on an idle host, sleeping virtual CPUs included.
+/// A transaction is late if it begins more than this after its arrival. On an idle host, a thread
+/// wakes up within this time, even on a virtual CPU that sleeps.
 pub const LATE_NS: u64 = 200_000;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     pub intended_ns: u64,
-    /// It arrived in the measured part.
+    /// True if it arrived in the measured part.
     pub measured: bool,
 }
 
-/// The arrivals of one thread; none is drawn from the schedule before a connection is free.
+/// The arrivals of one thread. None is taken from the schedule before a connection is idle.
 #[derive(Debug)]
 pub struct Arrivals {
     schedule: Schedule,
     next_ns: u64,
-    /// It has arrived and not begun.
+    /// The arrival that has not begun yet.
     waiting: Option<Arrival>,
     max_lateness_ns: u64,
     is_over: bool,
-    /// Of the measured part.
+    /// Arrivals of the measured part.
     pub measured: Punctuality,
-    /// Since this was last taken, whatever the part.
+    /// Arrivals since `recent` was last taken, in any part.
     pub recent: Punctuality,
 }
 
@@ -49,8 +49,8 @@ impl Arrivals {
         }
     }
 
-    /// Return the oldest transaction that has arrived and may still begin; those that may not are
-    /// skipped. It stays until `begun` is called.
+    /// Return the oldest arrival that may still begin, and skip those that may not. The arrival
+    /// stays until `begun` is called.
     #[inline]
     pub fn next_due(
         &mut self,
@@ -98,7 +98,7 @@ impl Arrivals {
         Some(Arrival { intended_ns, measured })
     }
 
-    /// Record that the transaction that was due has begun.
+    /// Record that the due transaction has begun.
     #[inline]
     pub fn begun(&mut self, now_ns: u64) {
         if let Some(arrival) = self.waiting.take()
@@ -109,7 +109,7 @@ impl Arrivals {
         }
     }
 
-    /// Nobody is left to begin what has arrived: that and what will arrive is no longer asked for.
+    /// Skip the current arrival and all further ones, because no client is left.
     pub fn give_up(&mut self) {
         if let Some(arrival) = self.waiting.take() {
             self.recent.skipped += 1;
@@ -118,7 +118,7 @@ impl Arrivals {
         self.is_over = true;
     }
 
-    /// Return the time of the next arrival or of the schedule's end; never, once that has passed.
+    /// Return the time of the next arrival or of the schedule's end; `NEVER` after the end.
     #[inline]
     pub fn next_ns(&self, shared: &Shared) -> u64 {
         if self.is_over {
@@ -127,18 +127,18 @@ impl Arrivals {
         self.next_ns.min(shared.measure_until_ns())
     }
 
-    /// Nothing waits and nothing arrives any more.
+    /// Return whether no arrival is waiting and none will come.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.is_over && self.waiting.is_none()
     }
 }
 
-/// The arrivals of one thread's clients, drawn before anything is sent and whatever happens then.
+/// The schedule of one thread's arrivals, which does not depend on the server.
 ///
-/// The whole of the arrivals has the rate; a thread gets the share of its clients. Constant
-/// arrivals go to all clients in turn, so that those of all threads together are evenly spaced.
-/// Poisson processes of the threads' shares add up to a Poisson process of the whole rate.
+/// The threads together have the full rate; each thread has the share of its clients. Constant
+/// arrivals go to all clients in turn, so those of all threads together are evenly spaced. Poisson
+/// processes of the threads' shares add up to a Poisson process of the full rate.
 #[derive(Debug)]
 pub struct Schedule {
     start_ns: u64,
@@ -150,7 +150,7 @@ enum Gaps {
     Constant {
         period_s: f64,
         share: Share,
-        /// The client whose turn is next, and how often all had theirs.
+        /// The client of the next arrival, and the number of rounds over all clients.
         client: u32,
         round: u64,
     },
@@ -162,7 +162,7 @@ enum Gaps {
     },
 }
 
-/// Client `n` belongs to thread `n % threads`.
+/// The clients of one thread: client `n` belongs to thread `n % threads`.
 #[derive(Clone, Copy, Debug)]
 pub struct Share {
     pub clients: u32,
@@ -171,7 +171,7 @@ pub struct Share {
 }
 
 impl Schedule {
-    /// Make the arrivals from `start_ns` on; `rate` is that of all threads, a second.
+    /// Return the schedule from `start_ns` on; `rate` is the arrivals per second of all threads.
     pub fn new(arrivals: Law, rate: f64, share: Share, seed: u64, start_ns: u64) -> Self {
         let gaps = match arrivals {
             Law::Constant => {
@@ -190,8 +190,8 @@ impl Schedule {
         Self { start_ns, gaps }
     }
 
-    /// Return the next arrival, in nanoseconds of the clock that `start_ns` is of.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // whole numbers below 2^53; positive times below 2^63 ns
+    /// Return the time of the next arrival in nanoseconds, on the clock of `start_ns`.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // integers below 2^53; positive times below 2^63 ns
     pub fn next_ns(&mut self) -> u64 {
         let elapsed_s = match &mut self.gaps {
             Gaps::Constant { period_s, share, client, round } => {
@@ -204,7 +204,7 @@ impl Schedule {
                 number as f64 * *period_s
             }
             Gaps::Poisson { mean_s, random, position, elapsed_s } => {
-                // Uniform over (0, 1], so that the logarithm is finite.
+                // Uniform over (0, 1], so the logarithm is finite.
                 let uniform = ((random.at(*position) >> 11) + 1) as f64 / (1u64 << 53) as f64;
                 *position += 1;
                 *elapsed_s -= uniform.ln() * *mean_s;
@@ -224,7 +224,7 @@ mod tests {
 
     const ALONE: Share = Share { clients: 1, threads: 1, thread: 0 };
 
-    /// Arrivals every microsecond from 0; the part from 10 to 20 µs is measured.
+    /// Return arrivals every microsecond from 0 on; the part from 10 to 20 µs is measured.
     fn every_microsecond(budget: Option<Budget>) -> (Arrivals, Shared) {
         let shared = Shared::new(Clock::start(), 0, budget);
         shared.measure(10_000, 20_000);
@@ -288,7 +288,7 @@ mod tests {
         }
         assert_eq!((begun, arrivals.measured.scheduled), (13, 3));
         assert!(arrivals.is_over());
-        assert_eq!(arrivals.next_ns(&shared), NEVER); // nothing to wake up for
+        assert_eq!(arrivals.next_ns(&shared), NEVER); // there is nothing to wake up for
     }
 
     fn schedule(arrivals: Law, share: Share, rate: f64, seed: u64) -> Schedule {
@@ -324,7 +324,7 @@ mod tests {
             clients in 1u32..50, threads in 1u32..8, seed: u64,
         ) {
             let threads = threads.min(clients);
-            // 20,000 expected; 5 standard deviations are 707.
+            // 20,000 are expected; 707 is 5 standard deviations.
             let count = (0..threads).map(|thread| {
                 let share = Share { clients, threads, thread };
                 let mut schedule = schedule(Law::Poisson, share, 1e4, seed);
@@ -336,8 +336,8 @@ mod tests {
 
     #[test]
     fn poisson_gaps_are_exponential() {
-        // Kolmogorov-Smirnov: the greatest distance to the law stays below 1.95 / sqrt(n), which
-        // a right sample exceeds once in a thousand seeds; this one does not.
+        // Kolmogorov-Smirnov: the maximum distance to the law stays below 1.95 / sqrt(n). A correct
+        // sample exceeds that for one in a thousand seeds, but not for this one.
         let times = all_below(Law::Poisson, 4, 2, 1e5, 1_000_000_000);
         let mut gaps: Vec<f64> =
             times.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e4).collect();

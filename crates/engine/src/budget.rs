@@ -1,15 +1,15 @@
-//! A number of transactions that all threads do together, exactly.
+//! A fixed number of transactions that all threads share exactly.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The rest of the work, shared by all threads.
+/// The transactions that no thread has taken yet.
 #[derive(Debug)]
 pub struct Budget {
     left: AtomicU64,
     threads: u64,
 }
 
-/// The largest grant: small enough for threads to end together, large enough to be asked rarely.
+/// The largest grant: small enough for threads to end together, large enough for few requests.
 const LARGEST_GRANT: u64 = 64;
 
 impl Budget {
@@ -22,11 +22,12 @@ impl Budget {
         self.left.load(Ordering::Relaxed)
     }
 
-    /// Hand out some of what is left; grants shrink towards the end. 0 where nothing is left.
+    /// Take some of the remaining transactions; grants become smaller towards the end. Return 0 if
+    /// none is left.
     fn grant(&self) -> u64 {
         let share = |left: u64| (left / (4 * self.threads)).clamp(1, LARGEST_GRANT).min(left);
         let granted = |left| left - share(left);
-        // Relaxed: the number guards no other memory.
+        // Relaxed: the number does not guard other memory.
         match self
             .left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(granted(left)))
@@ -44,12 +45,12 @@ pub struct ThreadBudget<'a> {
 }
 
 impl<'a> ThreadBudget<'a> {
-    /// Without a budget, everything may begin.
+    /// Without a budget, the number of transactions is not limited.
     pub fn new(budget: Option<&'a Budget>) -> Self {
         Self { budget, left: 0 }
     }
 
-    /// Take one transaction; false where none is left.
+    /// Take one transaction; return false if none is left.
     #[inline]
     pub fn take(&mut self) -> bool {
         let Some(budget) = self.budget else {
@@ -63,7 +64,7 @@ impl<'a> ThreadBudget<'a> {
         may
     }
 
-    /// Give back one transaction that was taken and not begun, to whoever asks next.
+    /// Return one transaction that was taken but not begun, so that any thread can take it.
     #[inline]
     pub fn put_back(&mut self) {
         if let Some(budget) = self.budget {
@@ -73,7 +74,7 @@ impl<'a> ThreadBudget<'a> {
 }
 
 impl Drop for ThreadBudget<'_> {
-    /// Others may do what this thread cannot.
+    /// Return the rest to the other threads.
     fn drop(&mut self) {
         if let Some(budget) = self.budget {
             budget.left.fetch_add(self.left, Ordering::Relaxed);

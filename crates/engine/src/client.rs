@@ -1,4 +1,4 @@
-//! One connection and what it is about: a small state, so that there can be many.
+//! One connection and its state, which is small so that there can be many connections.
 
 use std::io::{self, ErrorKind};
 
@@ -9,57 +9,58 @@ use super::clock::seconds;
 use super::record::Tally;
 use protocol::script::{Request, Script};
 
-/// The state of a client: what it waits for.
+/// The event that a client is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// For its next transaction.
+    /// Its next transaction.
     Idle,
-    /// For the answer to a request of its script.
+    /// The answer to a request of its script.
     Asking,
-    /// For the answer to `ROLLBACK`, after which the transaction is begun again or given up.
+    /// The answer to `ROLLBACK`; after it, the transaction is restarted (`again`) or given up.
     RollingBack { again: bool },
-    /// For nothing: its script is used up.
+    /// Nothing: its script has no further requests.
     Ended,
 }
 
 pub struct Client<C: Session, S> {
-    /// Among those of its side.
+    /// The client's number among those of its side.
     pub number: u32,
-    /// The server that it asks, in slices; else 0.
+    /// In slices, the index of the client's server; otherwise 0.
     pub side: u32,
     pub session: C,
     pub script: S,
-    /// The slot in which it publishes its request.
+    /// The slot in which the client publishes its current statement.
     pub activity: ActivitySlot,
     pub answers: <C::Protocol as Protocol>::Answers,
     pub state: State,
     pub request: Request,
-    /// Of the current request: when it was to be sent, when it was, and how long it was.
+    /// The current request: its due time, the time it was sent, and its length.
     pub due_ns: u64,
     pub sent_ns: u64,
     pub sent_bytes: usize,
-    /// The time of the last answer; None before the first, in slices the first of its turn.
+    /// The time of the last answer; None before the first answer, in slices before the first of a
+    /// turn.
     pub answered_ns: Option<u64>,
     pub transaction: Transaction,
-    /// Of the measured part, that succeeded.
+    /// Successful transactions of the measured part.
     pub transactions: u64,
     pub span: Span,
-    /// Bytes that the socket has not taken yet; nearly always none.
+    /// Bytes that the socket has not accepted yet; nearly always empty.
     unsent: Vec<u8>,
 }
 
-/// The transaction a client is in.
+/// The current transaction of a client.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Transaction {
-    /// It belongs to the measured part.
+    /// True if it belongs to the measured part.
     pub measured: bool,
     pub intended_ns: u64,
-    /// The time at which its first request was sent; None until then.
+    /// The time at which its first request was sent; None before that.
     pub begun_ns: Option<u64>,
     pub tally: Tally,
 }
 
-/// The time in which a client's measured transactions followed each other, failed ones included.
+/// The time over which a client's measured transactions followed each other, failed ones included.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Span {
     from_ns: Option<u64>,
@@ -75,7 +76,7 @@ impl Span {
         self.transactions += 1;
     }
 
-    /// Return the transactions, and how many a second that is; None without any.
+    /// Return the number of transactions, and their rate per second; None without any.
     pub fn rate(&self) -> Option<(u64, f64)> {
         let duration_ns = self.until_ns.checked_sub(self.from_ns?)?.max(1);
         Some((self.transactions, self.transactions as f64 / seconds(duration_ns)))
@@ -104,7 +105,8 @@ impl<C: Session, S: Script> Client<C, S> {
         }
     }
 
-    /// Send a packet, with one call where the socket takes it. False where a rest is kept.
+    /// Send a packet, with one system call if the socket accepts all of it. Return false if bytes
+    /// are left.
     #[inline]
     pub fn send(&mut self, packet: &[u8]) -> io::Result<bool> {
         self.sent_bytes = packet.len();
@@ -115,15 +117,16 @@ impl<C: Session, S: Script> Client<C, S> {
         Ok(!self.has_unsent())
     }
 
-    /// Return true where nothing is under way.
+    /// Return whether no request is under way.
     pub fn rests(&self) -> bool {
         matches!(self.state, State::Idle | State::Ended)
     }
 
-    /// Say goodbye where that can be understood: else the server would note an aborted connection.
+    /// Send the disconnect message if no request is under way; the server would otherwise count an
+    /// aborted connection.
     pub fn leave(mut self) {
         if self.rests() {
-            let _ = self.session.write(C::Protocol::QUIT); // one that is gone need not hear it
+            let _ = self.session.write(C::Protocol::QUIT); // an error means that the connection is already lost
         }
     }
 
@@ -131,24 +134,24 @@ impl<C: Session, S: Script> Client<C, S> {
         !self.unsent.is_empty() || self.session.wants_write()
     }
 
-    /// Send more of what is kept; true where nothing is left.
+    /// Send more of the unsent bytes; return true if none is left.
     pub fn send_more(&mut self) -> io::Result<bool> {
         let taken = at_once(|| self.session.write(&self.unsent))?.unwrap_or(0);
         self.unsent.drain(..taken);
         if self.unsent.is_empty() {
-            self.unsent = Vec::new(); // many connections keep no memory for it
+            self.unsent = Vec::new(); // free the memory: there may be many connections
         }
         Ok(!self.has_unsent())
     }
 
-    /// Take what has come; None where nothing has.
+    /// Read the bytes that have arrived; None if there are none.
     #[inline]
     pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         at_once(|| self.session.read(buffer))
     }
 }
 
-/// Do what never waits; None where the socket is full or empty.
+/// Run a non-blocking operation; return None if the socket is full or empty.
 #[inline]
 fn at_once(mut act: impl FnMut() -> io::Result<usize>) -> io::Result<Option<usize>> {
     loop {

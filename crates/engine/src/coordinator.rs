@@ -1,4 +1,5 @@
-//! The thread that fixes the parts of a drive, marks them, reports once a second, and ends it.
+//! The coordinator thread: sets the parts of a drive, reports marks and intervals, and ends the
+//! drive.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -16,35 +17,35 @@ use super::settings::{DriveSettings, End, Warmup};
 use super::shared::{NEVER, Shared};
 use super::worker::{Finished, Message};
 
-/// Counts are reported so often.
+/// The length of an interval, for which counts are reported.
 const INTERVAL_NS: u64 = 1_000_000_000;
 
-/// A request to stop is noticed within this.
+/// The maximum delay until a stop request is noticed.
 const POLL_INTERVAL: Duration = Duration::from_millis(40);
 
-/// A thread that has not handed its counts over by then has them in the next interval.
+/// The longest wait for the counts of a thread; later counts belong to the next interval.
 const HAND_OVER: Duration = Duration::from_millis(50);
 
-/// Seconds whose mean throughput is compared with that of as many before.
+/// Number of seconds whose mean throughput is compared with that of as many seconds before.
 const WINDOW: usize = 3;
 
-/// The two means of a steady state differ by at most this share of the later one.
+/// In a steady state, the two means differ by at most this share of the later mean.
 const TOLERANCE: f64 = 0.02;
 
-/// The outcome of a drive, with the findings of its threads.
+/// The outcome of a drive, with the results of its threads.
 pub struct DriveOutcome {
     pub finished: Vec<Finished>,
     pub warmup_s: f64,
     pub warmup_steady: Option<bool>,
     pub duration_s: f64,
     pub used: ResourceUsage,
-    /// Why the measured part is not whole.
+    /// The reason why the measured part is incomplete.
     pub partial_reason: Option<String>,
-    /// Why the drive could not go on.
+    /// The error that ended the drive.
     pub error: Option<ClientError>,
 }
 
-/// The state of a drive that is under way.
+/// The state of a running drive.
 pub struct Coordinator<'a> {
     drive: &'a DriveSettings,
     shared: &'a Shared,
@@ -60,9 +61,9 @@ pub struct Coordinator<'a> {
     throughput: Vec<f64>,
     steady: Option<bool>,
     measured_until_ns: Option<u64>,
-    /// The time at which the end of the measured part was marked.
+    /// The time at which the mark `MeasureEnded` was reported.
     end_marked_ns: Option<u64>,
-    /// The last time at which the server owed nothing or answered.
+    /// The last time at which the server answered, or no request was under way.
     last_answer_ns: u64,
     usage_before: ResourceUsage,
     used: ResourceUsage,
@@ -134,7 +135,7 @@ impl<'a> Coordinator<'a> {
         self.conclude()
     }
 
-    /// Wait for a message or for the next thing to do.
+    /// Wait for a message, at most until the next scheduled event.
     fn listen(&mut self) {
         let now_ns = self.shared.clock.now_ns();
         let wake_ns = [
@@ -150,7 +151,7 @@ impl<'a> Coordinator<'a> {
         self.receive(timeout);
     }
 
-    /// Take one message, and give the tick it is for.
+    /// Receive one message; if it has counts, return their tick.
     fn receive(&mut self, timeout: Duration) -> Option<u32> {
         match self.messages.recv_timeout(timeout) {
             Ok(Message::Counts(tick, counts)) => {
@@ -167,7 +168,7 @@ impl<'a> Coordinator<'a> {
             }
             Ok(Message::MaintenanceFailed(error)) => self.cancel(error),
             Err(RecvTimeoutError::Timeout) => {}
-            // Each thread says that it has finished before it ends, unless it panics.
+            // Each thread sends `Finished` before it ends, unless it panics.
             Err(RecvTimeoutError::Disconnected) => self.is_deserted = true,
         }
         None
@@ -186,7 +187,7 @@ impl<'a> Coordinator<'a> {
         }
     }
 
-    /// End the drive for an error; the first one counts.
+    /// End the drive because of an error; the first error is reported.
     fn cancel(&mut self, error: ClientError) {
         self.error.get_or_insert(error);
         self.shared.cancel();
@@ -199,7 +200,8 @@ impl<'a> Coordinator<'a> {
 
     fn begin_measuring(&mut self) {
         self.usage_before = ResourceUsage::now();
-        // Before the counts of the warm-up are waited for: who hears it samples the server from now on.
+        // First the mark: its recipient starts to sample the server, and must not wait for the
+        // counts of the warm-up.
         self.mark(Mark::MeasureStarted);
         self.tick(self.shared.measure_from_ns());
         self.part = Part::Measure;
@@ -213,9 +215,9 @@ impl<'a> Coordinator<'a> {
         self.tick(until_ns);
     }
 
-    /// Ask all threads for their counts and report them as the interval up to a time.
+    /// Collect the counts of all threads, and report them as the interval until `until_ns`.
     fn tick(&mut self, until_ns: u64) {
-        // Equal work may have ended just before an interval that has been reported.
+        // Equal work may end just before an interval that has already been reported.
         if until_ns <= self.interval_from_ns {
             return;
         }
@@ -247,12 +249,12 @@ impl<'a> Coordinator<'a> {
         (self.report)(&Report::Interval(interval));
     }
 
-    /// End a warm-up that waits for steady throughput.
+    /// End a warm-up that waits for steady throughput, if it is steady or the limit is over.
     fn end_steady_warmup(&mut self) {
         let Warmup::Steady { limit } = self.drive.warmup else {
             return;
         };
-        // The interval that is under way becomes the last of the warm-up, as whole as the others.
+        // The current interval becomes the last one of the warm-up, so that it has full length too.
         let from_ns = self.next_interval_ns();
         if self.steady.is_some() || from_ns <= self.shared.clock.now_ns() {
             return;
@@ -261,11 +263,11 @@ impl<'a> Coordinator<'a> {
         if is_steady || from_ns - self.shared.start_ns >= nanoseconds(limit) {
             self.steady = Some(is_steady);
             self.shared.measure(from_ns, end_of(self.drive, from_ns));
-            self.wake_all(); // a thread that sleeps to an arrival learns when the schedule ends
+            self.wake_all(); // a thread that sleeps until an arrival needs the new end of the schedule
         }
     }
 
-    /// Cancel the drive where the server has not answered for too long, whatever its end.
+    /// Cancel the drive if the server has not answered for the idle timeout.
     fn cancel_if_silent(&mut self, now_ns: u64) {
         let since_ns = self.measured_until_ns.unwrap_or(self.last_answer_ns);
         let limit = self.drive.idle_timeout;
@@ -274,7 +276,7 @@ impl<'a> Coordinator<'a> {
         }
     }
 
-    /// Make the outcome, once all threads have ended.
+    /// Build the outcome, after all threads have ended.
     fn conclude(mut self) -> DriveOutcome {
         let now_ns = self.shared.clock.now_ns();
         if self.part == Part::Measure && self.measured_until_ns.is_none() {
@@ -285,7 +287,8 @@ impl<'a> Coordinator<'a> {
         }
         self.linger();
         let side = self.finished.iter().find_map(|finished| finished.side);
-        // A side that others wait for did not answer, whichever of the limits was over first.
+        // The side that the others are waiting for did not answer, whether the idle timeout or the
+        // limit ended the drive.
         self.error = match (self.error.take(), side) {
             (
                 Some(error @ (ClientError::Silent { .. } | ClientError::TimeLimit { .. })),
@@ -306,8 +309,8 @@ impl<'a> Coordinator<'a> {
         }
     }
 
-    /// Keep the clients connected for as long as they are to linger, unless something went wrong, the
-    /// drive is stopped, or its limit is over: what was measured is whole either way.
+    /// Keep the clients connected for the linger time, unless an error occurred, the drive is
+    /// stopped, or its limit is over. The measurement is complete in any case.
     fn linger(&self) {
         let (Some(ended_ns), None) = (self.end_marked_ns, &self.error) else {
             return;
@@ -351,7 +354,7 @@ impl<'a> Coordinator<'a> {
     }
 }
 
-/// Return the end of a measured part as far as it is known: maintenance moves it.
+/// Return the end of the measured part as known so far; maintenance postpones it.
 fn end_of(drive: &DriveSettings, from_ns: u64) -> u64 {
     match drive.end {
         _ if drive.maintenance_after.is_some() => NEVER,
@@ -360,10 +363,10 @@ fn end_of(drive: &DriveSettings, from_ns: u64) -> u64 {
     }
 }
 
-/// Return true where throughput has settled: the means of the last three seconds and of the three
-/// before differ by 2 % at most.
+/// Return whether throughput is steady: the means of the last three seconds and of the three
+/// seconds before differ by at most 2 %.
 ///
-/// Single seconds scatter more than that on most hosts. A server that does nothing is not steady.
+/// On most hosts, single seconds vary more than that. A throughput of 0 is not steady.
 fn is_steady(throughput: &[f64]) -> bool {
     let Some(start) = throughput.len().checked_sub(2 * WINDOW) else {
         return false;

@@ -1,4 +1,4 @@
-//! A drive from the opening of its connections to its results.
+//! One drive, from opening its connections to its results.
 
 use std::io;
 use std::panic::resume_unwind;
@@ -30,33 +30,36 @@ use super::shared::Shared;
 use super::worker::{Context, Finished, Message, Worker};
 use protocol::script::{Names, Script};
 
-/// Time for the threads to start before the first requests are due, so that none is late for that.
+/// The time for the threads to start before the first requests are due, so that these are not late.
 const START_NS: u64 = 2_000_000;
 
-/// With statement activity: time for others to see each of the server's threads wait for
-/// its client, from when all have connected. Later some never do, where they wait for each other.
+/// With statement activity: the pause between connecting and the first requests. In that time
+/// samplers can see each of the server's threads wait for its client; later, threads that wait for
+/// each other may never do so.
 const SEEN_WAITING_NS: u64 = 200_000_000;
 
-/// Connections that are opened at the same time: each login waits for the server a few times, and
-/// fewer than the shortest queue of a listening server (50) cannot overrun it.
+/// The number of connections that are opened at the same time, because each login waits for several
+/// answers. It is below the shortest listen queue of a server (50), which therefore cannot
+/// overflow.
 const AT_ONCE: u32 = 16;
 
-/// Open files other than the connections.
+/// The number of open files besides the connections.
 const OTHER_FILES: u64 = 64;
 
-/// A request to stop is noticed within this while maintenance waits for its time.
+/// The maximum delay until the thread of maintenance notices a stop request.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Runs the statements of maintenance, and returns the time of each.
+/// Runs the statements of maintenance, and returns the duration of each.
 pub type RunStatements<'a> = Box<dyn FnOnce() -> Result<Vec<Duration>, ClientError> + Send + 'a>;
 
-/// Open a connection for each client and drive them all to the end.
+/// Open a connection for each client, and drive the clients until the end of the drive.
 ///
-/// `open` logs in and gives a connection and its script; several threads call it at once, with the
-/// connections' numbers from 0: number `n` is client `n / sides` of side `n % sides`, and after these
-/// come the clients of each background group. `report` is called by the calling thread. A true `stop` ends the drive
-/// within 0.1 s, as partial; while connections are being opened, `open` has to heed it itself, and
-/// the limit too. `maintenance` runs when the settings want it to; no stop or error of a client ends it.
+/// `open` logs in, and returns a connection and its script. Several threads call it at once with
+/// the connections' numbers, from 0: number `n` is client `n / sides` of side `n % sides`; the
+/// clients of each background group follow. `report` is called by the calling thread. If `stop`
+/// becomes true, the drive ends within 0.1 s, with a partial result; while connections are being
+/// opened, `open` itself must observe `stop` and the limit. `maintenance` runs if the settings
+/// require it; a stop or an error of a client does not interrupt it.
 pub fn drive<C: Session, S: Script + Send>(
     drive: &DriveSettings,
     names: &Names,
@@ -129,7 +132,7 @@ pub fn drive<C: Session, S: Script + Send>(
         .collect::<io::Result<Vec<_>>>()
         .map_err(cannot_start)?;
     let failed_maintenance = maintenance.is_some().then(|| sender.clone());
-    drop(sender); // the threads' own are left, which end with them
+    drop(sender); // the senders of the threads are left, and are dropped when the threads end
     let coordinator = Coordinator::new(drive, &shared, &wakers, messages, report, stop);
     let (outcome, took) = thread::scope(|scope| {
         let maintaining = maintenance.zip(failed_maintenance).map(|(run, sender)| {
@@ -137,7 +140,7 @@ pub fn drive<C: Session, S: Script + Send>(
             scope.spawn(move || {
                 let outcome = maintain(drive, shared, run, stop);
                 outcome.unwrap_or_else(|error| {
-                    // The coordinator listens until every thread of clients has ended.
+                    // The coordinator receives until every client thread has ended.
                     let _ = sender.send(Message::MaintenanceFailed(error));
                     None
                 })
@@ -160,8 +163,8 @@ pub fn drive<C: Session, S: Script + Send>(
     conclude(context, connect_s, threads, outcome, took)
 }
 
-/// Open the connections and give each to its thread: connection `n`, of client `n / sides` of side
-/// `n % sides`, to thread `n % threads`. The first that cannot be opened ends it.
+/// Open the connections and give each to its thread: connection `n`, client `n / sides` of side `n
+/// % sides`, to thread `n % threads`. The first failure ends it.
 fn open_all<C: Session, S: Script + Send>(
     connections: u32,
     sides: u32,
@@ -206,7 +209,7 @@ fn open_all<C: Session, S: Script + Send>(
     Ok(shares)
 }
 
-/// Raise the limit of open files as far as needed.
+/// Raise the limit of open files if necessary.
 fn allow_files(needed: u64) -> Result<(), ClientError> {
     let refused = |errno: nix::errno::Errno| ClientError::System {
         context: format!("{needed} files have to be open at once (ulimit -n)"),
@@ -219,7 +222,7 @@ fn allow_files(needed: u64) -> Result<(), ClientError> {
     Ok(())
 }
 
-/// Give each client its place on a new activity file.
+/// Create the activity file, and give each client its slot in it.
 fn publish_activity<C: Session, S: Script>(
     path: &Path,
     names: &Names,
@@ -244,7 +247,7 @@ fn arrivals(drive: &DriveSettings, threads: u32, thread: u32, start_ns: u64) -> 
     Some(Arrivals::new(schedule, max_lateness))
 }
 
-/// Return the results of the groups of background clients, in their order; each has one thread.
+/// Return the results of the background groups, in their order; each group has one thread.
 fn background_results(drive: &DriveSettings, mut finished: Vec<Finished>) -> Vec<BackgroundResult> {
     finished.sort_by_key(|each| each.group);
     finished
@@ -266,15 +269,15 @@ fn background_results(drive: &DriveSettings, mut finished: Vec<Finished>) -> Vec
         .collect()
 }
 
-/// Return the time that the transactions of a closed loop take, where they are few and a time ends
-/// them; None where the length of the measured part counts.
+/// Return the time that the transactions of a closed loop took, if the drive ends by time and has
+/// few transactions; otherwise None: use the length of the measured part.
 fn paced_s(drive: &DriveSettings, pace: Pace) -> Option<f64> {
     let is_of_one_part = drive.slices.is_none() && drive.maintenance_after.is_none();
     let by_time = matches!(drive.end, End::Time(_)) && !drive.is_open_loop();
     (by_time && is_of_one_part).then(|| pace.duration_s(drive.clients)).flatten()
 }
 
-/// Put together what the threads found out, and how long the statements of maintenance took.
+/// Combine the results of the threads and the durations of the maintenance statements.
 fn conclude(
     context: Context<'_>,
     connect_s: f64,
@@ -349,8 +352,8 @@ fn conclude(
     }
 }
 
-/// Wait for the time of the statements, run them, and set the end of the measured part: as long
-/// after them as was left. Return the time of each; None where the drive ended before.
+/// Wait until maintenance is due, run its statements, and postpone the end of the measured part by
+/// the time they took. Return the duration of each; None if the drive ended before.
 fn maintain(
     drive: &DriveSettings,
     shared: &Shared,
@@ -380,7 +383,7 @@ fn maintain(
     Ok(Some(took))
 }
 
-/// Put the result of maintenance together; `duration_s` is that of the measured part.
+/// Build the result of maintenance; `duration_s` is that of the measured part.
 fn maintenance_result(
     shared: &Shared,
     took: &[Duration],

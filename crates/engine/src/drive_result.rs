@@ -14,10 +14,10 @@ use super::resource_usage::ResourceUsage;
 use super::settings::{Arrivals, Pacing};
 use super::slices::Slice;
 
-/// Something to tell while the drive goes on.
+/// An event to report during the drive.
 #[derive(Clone, Debug)]
 pub enum Report {
-    /// A mark, and its time from the beginning of the drive.
+    /// A mark, and its time since the start of the drive.
     Mark {
         mark: Mark,
         t_s: f64,
@@ -29,66 +29,69 @@ pub enum Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mark {
-    /// Of a phase of any kind; the others are of one that drives clients.
+    /// The start of a phase of any kind; the other marks only occur in phases that drive clients.
     PhaseStarted,
     Connected,
     WarmupStarted,
     MeasureStarted,
-    /// Requests under way are still waited for, and clients stay connected as long as they linger.
+    /// Requests may still be under way, and clients stay connected for the linger time.
     MeasureEnded,
 }
 
-/// The results of a drive. A transaction belongs to the measured part if it began in it, or in an
-/// open loop was to begin in it; its statements belong where it does. What is under way at the end
-/// is waited for, so that every transaction that began is counted, with its whole latency.
+/// The results of a drive. A transaction belongs to the measured part if it began in that part, or
+/// in an open loop if it arrived in that part; its statements belong to the same part. Transactions
+/// under way at the end are completed, so every transaction that began is counted with its full
+/// latency.
 #[derive(Clone, Debug, Serialize)]
 pub struct DriveResult {
-    /// Of the measured part. Where a closed loop that a time ends had few transactions, the time that
-    /// they take at the pace of their clients: a whole number of them hardly fits into the part.
+    /// The duration of the measured part. For a closed loop that ends by time with few
+    /// transactions, the time that they take at the pace of their clients, because a whole number
+    /// of them rarely fits into the part.
     pub duration_s: f64,
     pub warmup_s: f64,
-    /// True where throughput had settled; null where the warm-up did not wait for that.
+    /// True if throughput became steady; null if the warm-up did not wait for that.
     pub warmup_steady: Option<bool>,
     pub connect_s: f64,
-    /// The measured part ended before its time or its number of transactions, or some clients did.
+    /// The measured part, or some of its clients, ended before the time or the number of
+    /// transactions was reached.
     pub partial: bool,
     pub partial_reason: Option<String>,
-    /// In slices those of one side.
+    /// In slices, the clients of one side.
     pub clients: u32,
     pub threads: u32,
-    /// The threads spun instead of sleeping.
+    /// True if the threads used busy polling instead of sleeping.
     pub busy_poll: bool,
-    /// Null where threads are not pinned.
+    /// Null if threads are not pinned.
     pub cpus: Option<Vec<usize>>,
     pub pacing: PacingResult,
-    /// The mean time of a client between an answer and its next request, in a closed loop:
-    /// statements a second x (their mean latency + this) = clients, where none fails.
+    /// In a closed loop, a client's mean time between an answer and its next request: (statements
+    /// per second) x (their mean latency + this) = clients, if no statement fails.
     pub mean_gap_s: Option<f64>,
     /// The evenness with which the clients were served.
     pub transactions_per_client: PerClient,
-    /// Of all sides together, as all other figures here.
+    /// The records of all sides together, like all figures here.
     pub transactions: Vec<Record>,
     pub statements: Vec<Record>,
-    /// Null where all clients work at the same time.
+    /// Null without slices.
     pub sides: Option<Vec<SideResult>>,
-    /// The slices of whole groups in the measured part, in their order; null as above.
+    /// The slices of complete groups in the measured part, in order; null without slices.
     pub slices: Option<Vec<Slice>>,
-    /// The groups of background clients, in their order. No other figure is of them.
+    /// The background groups, in their order. The other figures do not include them.
     pub background_clients: Vec<BackgroundResult>,
-    /// Null where no statements of maintenance ran, or not to their end.
+    /// Null if no maintenance statements ran, or if they did not finish.
     pub maintenance: Option<MaintenanceResult>,
-    /// `ROLLBACK`s sent after errors inside transactions; no record has them.
+    /// `ROLLBACK`s sent after errors inside transactions; the records do not include them.
     pub rollbacks: u64,
-    /// Requests that were under way when the drive was broken off; no record has them.
+    /// Requests without an answer when the drive was aborted; the records do not include them.
     pub unanswered: u64,
-    /// The time from the begin of the oldest transaction among them; 0 without any.
+    /// The age of the oldest transaction among these; 0 if there is none.
     pub unanswered_s: f64,
-    /// The server's words for the first error of each code.
+    /// The server's message for the first error of each code.
     pub error_messages: BTreeMap<u16, String>,
     pub client: ClientCpu,
 }
 
-/// The measured part of a group of background clients.
+/// The measured part of a background group.
 #[derive(Clone, Debug, Serialize)]
 pub struct BackgroundResult {
     pub test: String,
@@ -101,14 +104,14 @@ pub struct BackgroundResult {
     pub error_messages: BTreeMap<u16, String>,
 }
 
-/// The records of one side, of the measured part.
+/// The records of one side in the measured part.
 #[derive(Clone, Debug, Serialize)]
 pub struct SideResult {
     pub transactions: Vec<Record>,
     pub statements: Vec<Record>,
     pub rollbacks: u64,
     pub mean_gap_s: f64,
-    /// Transactions before the measured part that succeeded, and the time that they took.
+    /// Successful transactions before the measured part, and the time they took.
     pub before: u64,
     pub before_s: f64,
 }
@@ -126,13 +129,13 @@ impl SideResult {
     }
 }
 
-/// The statements of maintenance of a drive, and the clients in its parts.
+/// The maintenance statements of a drive, and the clients' records before, during and after them.
 #[derive(Clone, Debug, Serialize)]
 pub struct MaintenanceResult {
-    /// On the clock of the marks.
+    /// On the same clock as the marks.
     pub from_s: f64,
     pub until_s: f64,
-    /// The time of each statement.
+    /// The duration of each statement.
     pub statements_s: Vec<f64>,
     pub parts: Vec<PartResult>,
 }
@@ -145,13 +148,13 @@ pub struct PartResult {
     pub record: Record,
 }
 
-/// The pacing of requests, and the punctuality of the schedule.
+/// The pacing of requests, and how well the schedule was kept.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum PacingResult {
     Closed,
     Open {
-        /// Transactions a second.
+        /// Transactions per second.
         rate: f64,
         arrivals: Arrivals,
         #[serde(flatten)]
@@ -163,11 +166,11 @@ pub enum PacingResult {
 /// The punctuality of the arrivals of one or more threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Punctuality {
-    /// Arrivals in the measured part: as many as began and were skipped.
+    /// Arrivals in the measured part: begun and skipped ones.
     pub scheduled: u64,
-    /// Transactions that began more than [`super::LATE_NS`] after they arrived.
+    /// Transactions that began more than [`super::LATE_NS`] after their arrival.
     pub late: u64,
-    /// Transactions that could not begin before the end, or within the limit of lateness.
+    /// Arrivals that did not begin before the end, or within the maximum lateness.
     pub skipped: u64,
 }
 
@@ -193,7 +196,7 @@ impl PacingResult {
     }
 }
 
-/// The fewest and the most transactions of a single client that succeeded.
+/// The minimum and the maximum of a client's successful transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PerClient {
     pub least: u64,
@@ -201,7 +204,7 @@ pub struct PerClient {
 }
 
 impl PerClient {
-    /// Of no client, or of the given ones.
+    /// The minimum and maximum of `counts`; 0 if there are none.
     pub fn of(counts: impl IntoIterator<Item = u64>) -> Self {
         let nobody = Self { least: u64::MAX, most: 0 };
         counts.into_iter().fold(nobody, |all, count| Self {
@@ -216,15 +219,15 @@ impl PerClient {
     }
 }
 
-/// The pace of clients, each by the time in which its own measured transactions followed each other.
+/// The pace of clients: how fast the measured transactions of each client followed each other.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pace {
-    /// Failed ones included.
+    /// Includes failed ones.
     transactions: u64,
     per_second: f64,
 }
 
-/// With more for each client, what both ends of the measured part cut off makes less than 5 %.
+/// Above this number per client, the parts cut off at both ends are below 5 %.
 const FEW_TRANSACTIONS: u64 = 20;
 
 impl Pace {
@@ -242,8 +245,8 @@ impl Pace {
         }
     }
 
-    /// Return the seconds that the transactions take at this pace; None where they are many, and the
-    /// length of the measured part is as good.
+    /// Return the seconds that the transactions take at this pace; None if there are enough that
+    /// the length of the measured part is precise enough.
     pub fn duration_s(self, clients: u32) -> Option<f64> {
         let is_few = (1..FEW_TRANSACTIONS * u64::from(clients)).contains(&self.transactions);
         is_few.then(|| self.transactions as f64 / self.per_second)
@@ -255,14 +258,14 @@ impl Pace {
 pub struct ClientCpu {
     #[serde(flatten)]
     pub usage: ResourceUsage,
-    /// CPU time by that of all the host's CPUs.
+    /// CPU time as a share of the time of all the host's CPUs.
     pub host_share: f64,
 }
 
-/// A drive that could not go on.
+/// A drive that ended with an error.
 #[derive(Debug)]
 pub struct Failed {
-    /// The results up to the failure; None where not all connections could be opened.
+    /// The results until the error; None if not all connections could be opened.
     pub driven: Option<Box<DriveResult>>,
     pub error: ClientError,
 }

@@ -1,13 +1,13 @@
-//! The counts since the last report, for all transactions together.
+//! The counts of an interval, over all transactions.
 
 use serde::Serialize;
 
 use super::latency::Latencies;
 
-/// The numbers of what ended.
+/// Numbers of transactions and statements that ended.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Totals {
-    /// That succeeded, as statements are.
+    /// Successful transactions; statements count successes too.
     pub transactions: u64,
     pub statements: u64,
     /// Failed statements.
@@ -16,7 +16,7 @@ pub struct Totals {
     pub late: u64,
     pub skipped: u64,
     pub rows: u64,
-    /// Sent and received.
+    /// Bytes sent and received.
     pub bytes: u64,
 }
 
@@ -33,15 +33,15 @@ impl Totals {
     }
 }
 
-/// Counts of one thread since its last hand-over.
+/// The counts of one thread since it last handed them over.
 #[derive(Clone, Debug)]
 pub struct Counts {
     pub totals: Totals,
-    /// Anything has come from the server, be it a part of an answer.
+    /// True if any bytes came from the server.
     pub heard: bool,
-    /// Transactions that had begun and not ended at the hand-over.
+    /// Transactions under way when the counts were handed over.
     pub under_way: u64,
-    /// Of transactions: in an open loop response time, in a closed one service time.
+    /// Latencies of transactions: response time in an open loop, service time in a closed loop.
     pub latencies: Latencies,
 }
 
@@ -65,7 +65,7 @@ impl Counts {
     }
 }
 
-/// The part of a drive that something happened in.
+/// A part of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
@@ -73,20 +73,21 @@ pub enum Part {
     Measure,
 }
 
-/// One report: what ended in it, whenever it began.
+/// One report: the transactions that ended in the interval, whenever they began.
 #[derive(Clone, Debug, Serialize)]
 pub struct Interval {
     pub part: Part,
-    /// Its end, from the beginning of the drive.
+    /// The end of the interval, since the start of the drive.
     pub t_s: f64,
     pub duration_s: f64,
     #[serde(flatten)]
     pub totals: Totals,
-    /// Of transactions: response time in an open loop, else service time. Null where none ended.
+    /// Latency of transactions: response time in an open loop, otherwise service time. Null if none
+    /// ended.
     pub p50_us: Option<f64>,
     pub p99_us: Option<f64>,
     pub max_us: Option<f64>,
-    /// The latencies behind the percentiles, for reports that join several intervals.
+    /// The latencies behind the percentiles, for reports that merge several intervals.
     #[serde(skip)]
     pub latencies: Box<Latencies>,
 }

@@ -1,4 +1,4 @@
-//! Latencies: an `HdrHistogram` of nanoseconds, and the exact sum, least and greatest.
+//! Latencies: an `HdrHistogram` of nanoseconds, with the exact sum, minimum and maximum.
 
 use std::fmt::{self, Debug, Formatter};
 
@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize};
 
 use super::clock::seconds;
 
-/// A bound of 1 µs would tell latencies apart by half a microsecond only, which is more than a
-/// hundredth of a quick statement's; from 1 ns on, 1 µs has its three digits too.
+/// The lower bound. With 1 µs, latencies would have a resolution of half a microsecond, more than a
+/// hundredth of a quick statement's latency; with 1 ns, 1 µs has three digits too.
 const LOW_NS: u64 = 1;
 
-/// Longer latencies than 1 h are counted as 1 h; their sum and greatest stay exact.
+/// The upper bound: 1 h. Longer latencies are counted as 1 h; their sum and maximum stay exact.
 const HIGH_NS: u64 = 3_600_000_000_000;
 
-/// Latencies are kept to this many decimal digits.
+/// The number of significant decimal digits.
 const DIGITS: u8 = 3;
 
-/// Latencies that were recorded.
+/// A set of recorded latencies.
 #[derive(Clone, PartialEq)]
 pub struct Latencies {
     histogram: Histogram<u64>,
@@ -37,8 +37,8 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Latencies for percentiles that are rough and shown once: to two digits, which takes an
-    /// eighth of the memory, and of the cache of the CPU.
+    /// Return an empty set with two significant digits, for percentiles that are shown once. It
+    /// needs an eighth of the memory and of the CPU's cache.
     pub fn rough() -> Self {
         Self::with_digits(DIGITS - 1)
     }
@@ -61,7 +61,7 @@ impl Latencies {
         self.max_ns = self.max_ns.max(nanoseconds);
     }
 
-    /// Add latencies of the same precision.
+    /// Add latencies with the same number of digits.
     pub fn merge(&mut self, other: &Self) {
         debug_assert_eq!(self.histogram.sigfig(), other.histogram.sigfig());
         self.histogram.add(&other.histogram).expect("all histograms have the same bounds");
@@ -82,32 +82,32 @@ impl Latencies {
         seconds(self.sum_ns)
     }
 
-    /// Return the mean in seconds; None where nothing was recorded.
+    /// Return the mean in seconds; None if nothing was recorded.
     pub fn mean_s(&self) -> Option<f64> {
         (self.count() > 0).then(|| self.sum_s() / self.count() as f64)
     }
 
-    /// Return the shortest in seconds; None where nothing was recorded.
+    /// Return the minimum in seconds; None if nothing was recorded.
     pub fn min_s(&self) -> Option<f64> {
         (self.count() > 0).then(|| seconds(self.min_ns))
     }
 
-    /// Return the longest in seconds; None where nothing was recorded.
+    /// Return the maximum in seconds; None if nothing was recorded.
     pub fn max_s(&self) -> Option<f64> {
         (self.count() > 0).then(|| seconds(self.max_ns))
     }
 
-    /// Return the latency that this percentage of the recorded ones does not exceed; None without any.
+    /// Return the percentile in seconds; None if nothing was recorded.
     pub fn percentile_s(&self, percent: f64) -> Option<f64> {
-        // The greatest value of a bucket may lie above everything in it.
-        // 99.9 / 100 is a little more than 0.999, which is one latency too far in 1000.
+        // The upper end of a bucket may be above all latencies in it. 99.9 / 100 is slightly more
+        // than 0.999, which is one latency too far in 1000.
         let quantile = (percent * 1e10).round() / 1e12;
         let value = self.histogram.value_at_quantile(quantile).min(self.max_ns);
         (self.count() > 0).then(|| seconds(value))
     }
 }
 
-/// Return a histogram as `HdrHistogram` V2 in base64.
+/// Return a histogram in `HdrHistogram` V2 format, base64.
 pub fn encoded(histogram: &Histogram<u64>) -> String {
     let mut bytes = Vec::new();
     V2Serializer::new()
@@ -117,7 +117,7 @@ pub fn encoded(histogram: &Histogram<u64>) -> String {
 }
 
 impl Debug for Latencies {
-    /// Without the thousands of counts.
+    /// Omit the thousands of counts.
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         out.debug_struct("Latencies")
             .field("count", &self.count())
@@ -141,7 +141,7 @@ impl Serialize for Latencies {
     }
 }
 
-/// As they are written; the count is also in the histogram.
+/// The serialized form; the histogram contains the count too.
 #[derive(Deserialize, Serialize)]
 struct LatencyRow {
     encoded: String,

@@ -1,12 +1,12 @@
 //! Drives many connections with a few threads and measures them.
 //!
-//! [`drive`] opens the connections and gives each to one thread (`worker`), which never
-//! waits for a single one of them. A client (`client`) is a connection, its script and the little
-//! it has to remember. In an open loop, transactions arrive by a schedule (`arrivals`);
-//! in equal work, all threads draw from one budget (`budget`); in slices, the clients of one server
-//! work at a time (`slices`), some of them slower on purpose (`slowdowns`). The calling thread
-//! (`coordinator`) fixes the parts of the drive, reports once a second, and ends it. What is known
-//! afterwards is in `record` and `drive_result`.
+//! [`drive`] opens the connections and gives each to one thread (`worker`), which never blocks on a
+//! single connection. A client (`client`) is a connection, its script and a small state. In an open
+//! loop, transactions arrive by a schedule (`arrivals`). In equal work, all threads draw from one
+//! budget (`budget`). In slices, the clients of one server work at a time (`slices`), some of them
+//! slowed down on purpose (`slowdowns`). The calling thread (`coordinator`) sets the parts of the
+//! drive, reports once a second, and ends the drive. `record` and `drive_result` have the results.
+//! Protocols and workloads do not belong here.
 
 mod arrivals;
 mod budget;

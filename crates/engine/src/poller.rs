@@ -1,4 +1,4 @@
-//! Waiting for many sockets at once, and being woken meanwhile.
+//! Waiting for many sockets at once, with wake-ups from other threads.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,13 +9,14 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 
-/// Events taken at once: with more, the last of them would wait for all others' requests.
+/// The maximum number of events taken at once; with more, the last one would wait for the requests
+/// of all others.
 const EVENTS: usize = 256;
 
 /// The token of the waker.
 const WOKEN: u64 = u64::MAX;
 
-/// Ends another thread's wait.
+/// Wakes up a thread that is waiting.
 #[derive(Debug)]
 pub struct Waker(OwnedFd);
 
@@ -26,20 +27,20 @@ impl Waker {
     }
 
     pub fn wake(&self) {
-        // It fails only where the counter of waiting wakes is full.
+        // This fails only if the counter of pending wake-ups is full.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 }
 
-/// Sockets that are waited for, each by a token, edge-triggered: an event says that something
-/// has come since the last read. (Level-triggered, every socket that was just emptied would be
-/// looked at once more by the kernel.)
+/// A set of sockets to wait for, each with a token. It is edge-triggered: an event means that bytes
+/// have arrived since the last read. Level-triggered, the kernel would check every socket again
+/// that was just emptied.
 #[derive(Debug)]
 pub struct Poller {
     epoll: OwnedFd,
 }
 
-/// The events that a wait has found; they stay in the thread that waits.
+/// The events that a wait has returned; they belong to the waiting thread.
 pub struct Events(Vec<Event>);
 
 impl Events {
@@ -47,7 +48,8 @@ impl Events {
         Self(Vec::with_capacity(EVENTS))
     }
 
-    /// Return the token of an event's socket, and whether its peer closed it; None for the waker.
+    /// Return the token of an event's socket, and whether its peer has closed it; None for the
+    /// waker.
     #[inline]
     pub fn get(&self, event: usize) -> Option<(u64, bool)> {
         let Event { flags, data, .. } = self.0[event];
@@ -60,25 +62,27 @@ impl Poller {
     pub fn new(waker: &Waker) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let token = EventData::new_u64(WOKEN);
-        // Edge-triggered, so that it need not be read.
+        // Edge-triggered, so it need not be read.
         epoll::add(&epoll, &waker.0, token, EventFlags::IN | EventFlags::ET)?;
         Ok(Self { epoll })
     }
 
-    /// Wait for bytes on a socket from now on.
+    /// Start to wait for bytes on a socket.
     pub fn add(&self, socket: impl AsFd, token: u64) -> io::Result<()> {
         let token = EventData::new_u64(token);
         Ok(epoll::add(&self.epoll, socket, token, interest(false))?)
     }
 
-    /// Wait for room to write too, or no longer: else each read of the server would be an event.
+    /// Start or stop waiting for room to write. If it never stopped, each read of the server would
+    /// be an event.
     #[inline]
     pub fn set_writing(&self, socket: impl AsFd, token: u64, writing: bool) -> io::Result<()> {
         let token = EventData::new_u64(token);
         Ok(epoll::modify(&self.epoll, socket, token, interest(writing))?)
     }
 
-    /// Wait, with the timer's full precision, and return the number of events; None waits for ever.
+    /// Wait, with the timer's full precision, and return the number of events; `timeout` None waits
+    /// forever.
     #[inline]
     pub fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> io::Result<usize> {
         events.0.clear();
@@ -86,7 +90,7 @@ impl Poller {
             None => None,
             Some(Duration::ZERO) => Some(Timespec::default()),
             Some(duration) => {
-                // Not epoll's own time-out: it counts milliseconds before Linux 5.11.
+                // epoll's own timeout is not used: before Linux 5.11 it counts milliseconds.
                 let mut epoll = [PollFd::new(&self.epoll, PollFlags::IN)];
                 let timeout = Timespec::try_from(duration).unwrap_or_default();
                 uninterrupted(poll(&mut epoll, Some(&timeout)))?;
@@ -104,7 +108,7 @@ fn interest(writing: bool) -> EventFlags {
     if writing { reading | EventFlags::OUT } else { reading }
 }
 
-/// Count nothing where a signal ended the wait.
+/// Return 0 if a signal interrupted the wait.
 #[inline]
 fn uninterrupted(events: Result<usize, Errno>) -> io::Result<usize> {
     match events {

@@ -1,4 +1,4 @@
-//! The record of each statement and each transaction, and those of one thread.
+//! The records of statements and transactions, and all records of one thread.
 
 use std::collections::BTreeMap;
 
@@ -9,29 +9,29 @@ use super::latency::Latencies;
 use super::settings::DriveSettings;
 use protocol::script::Names;
 
-/// The names of the parts of a drive with maintenance, in their order.
+/// The names of the parts of a drive with maintenance, in order.
 const PARTS: [&str; 3] = ["before", "during", "after"];
 
-/// The record of one statement or one transaction, by its name.
+/// The record of one statement or transaction, with its name.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Record {
     pub name: String,
-    /// The number of successes; the latencies are of these.
+    /// The number of successes; the latencies are those of successes.
     pub count: u64,
-    /// Failures that were not retried, by the server's error code. For a statement: every failure.
+    /// Failures by the server's error code. For a transaction, only those that were not retried.
     pub errors: BTreeMap<u16, u64>,
     #[serde(flatten)]
     pub tally: Tally,
-    /// From the first sending to the last answer.
+    /// From sending the first request to the last answer.
     pub service: Latencies,
-    /// From the intended time; None in a closed loop, which has none.
+    /// From the intended time to the last answer; None in a closed loop.
     pub response: Option<Latencies>,
 }
 
-/// The sums over answers: rows, bytes and retries.
+/// Sums over answers: rows, bytes and retries.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Tally {
-    /// Failures after which the transaction was begun again.
+    /// Failures after which the transaction was restarted.
     pub retries: u64,
     pub rows: u64,
     pub affected_rows: u64,
@@ -43,7 +43,7 @@ impl Tally {
     #[inline]
     pub fn add(&mut self, other: &Self) {
         self.rows += other.rows;
-        // The server says how many.
+        // The server reports the numbers, which may be wrong and overflow.
         self.affected_rows = self.affected_rows.saturating_add(other.affected_rows);
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
@@ -64,7 +64,7 @@ impl Record {
         names.iter().map(|name| Self::new(name.as_ref(), is_open_loop)).collect()
     }
 
-    /// Count a success; `response_ns` matters in an open loop only.
+    /// Count a success; `response_ns` is used only in an open loop.
     #[inline]
     pub fn succeeded(&mut self, service_ns: u64, response_ns: u64) {
         self.count += 1;
@@ -92,19 +92,19 @@ impl Record {
     }
 }
 
-/// The measured part by name.
+/// The records of the measured part.
 #[derive(Clone, Debug, Default)]
 pub struct Records {
     pub statements: Vec<Record>,
     pub transactions: Vec<Record>,
-    /// Of all transactions, before, during and after maintenance; empty without any.
+    /// All transactions before, during and after maintenance; empty without maintenance.
     pub parts: Vec<Record>,
     pub rollbacks: u64,
     pub error_messages: BTreeMap<u16, String>,
-    /// Time between answers and the requests after them, and how often.
+    /// The sum of the times between an answer and the next request, and their number.
     pub gap_ns: u64,
     pub gaps: u64,
-    /// Transactions before the measured part that succeeded, and the time that they took.
+    /// Successful transactions before the measured part, and the time they took.
     pub before: u64,
     pub before_ns: u64,
 }
@@ -141,7 +141,7 @@ impl Records {
         self.before_ns += other.before_ns;
     }
 
-    /// 0 without any gap.
+    /// Return the mean time between an answer and the next request, in seconds; 0 without any.
     pub fn mean_gap_s(&self) -> f64 {
         seconds(self.gap_ns) / self.gaps.max(1) as f64
     }

@@ -8,7 +8,7 @@ use nix::sys::time::TimeVal;
 
 use serde::{Serialize, Serializer};
 
-/// CPU time and context switches of all threads, since the start or since another time.
+/// CPU time and context switches of all threads, since the start of the process or as a difference.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct ResourceUsage {
     #[serde(rename = "user_s", serialize_with = "in_seconds")]
@@ -49,12 +49,12 @@ impl ResourceUsage {
         seconds(self.system_us)
     }
 
-    /// Return the CPU time of user and system together, in seconds.
+    /// Return the CPU time, user and system, in seconds.
     pub fn cpu_s(&self) -> f64 {
         self.user_s() + self.system_s()
     }
 
-    /// Return the CPU time by that of all the host's CPUs in this time; 0 in none.
+    /// Return the CPU time as a share of the time of all the host's CPUs; 0 for an empty duration.
     pub fn host_share(&self, duration_s: f64) -> f64 {
         let cpus = thread::available_parallelism().map_or(1, usize::from) as f64;
         if duration_s > 0.0 { self.cpu_s() / (duration_s * cpus) } else { 0.0 }
@@ -65,13 +65,13 @@ fn seconds(microseconds: i64) -> f64 {
     microseconds as f64 / 1e6
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde requires the reference
 fn in_seconds<S: Serializer>(microseconds: &i64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(seconds(*microseconds))
 }
 
-/// Return the most memory of this process that was resident. It is not the figure of `getrusage`,
-/// which also counts what the process that started this one had, from between its fork and its exec.
+/// Return the maximum resident memory of this process. `getrusage` would also count the memory of
+/// the parent process, between its fork and the exec.
 pub fn max_rss_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -10,79 +10,85 @@ use serde::{Deserialize, Serialize};
 use super::slices::SliceSettings;
 use protocol::script::Names;
 
-/// Threads can be pinned to CPUs with numbers below this.
+/// CPUs below this number can be used for pinning.
 pub const CPU_NUMBERS: usize = CpuSet::MAX_CPU;
 
-/// The longest silence of a server that owes answers. Longer than a wait for a lock, which ends after 50 s
-/// unless the server is configured otherwise.
+/// The default of the maximum silence of a server that owes answers. It is longer than a lock wait,
+/// which servers end after 50 s by default.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The settings of one drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DriveSettings {
-    /// Connections, each with one request under way at most; in slices those of one side. At least 1.
+    /// Connections, each with at most one request under way; in slices, those of one side. At least
+    /// 1.
     pub clients: u32,
-    /// Threads that drive them; 0 chooses, see [`DriveSettings::thread_count`].
+    /// Threads that drive the connections; 0 means the default of [`DriveSettings::thread_count`].
     pub threads: u32,
     pub pacing: Pacing,
     pub warmup: Warmup,
     pub end: End,
-    /// Error codes after which a transaction is begun again.
+    /// Error codes after which a transaction is restarted.
     pub retry: Vec<u16>,
-    /// Spin instead of sleeping, where so few connections share a thread that it pays.
+    /// Use busy polling instead of sleeping, if a thread has so few connections that it pays.
     pub busy_poll: bool,
-    /// CPUs the threads are pinned to in turn; empty pins none.
+    /// CPUs to which the threads are pinned in turn; empty for no pinning.
     pub cpus: Vec<usize>,
-    /// The longest a drive may take, opening of the connections included.
+    /// The maximum duration of a drive, including the opening of connections.
     pub limit: Option<Duration>,
-    /// A server that owes answers and gives none for so long is given up; several seconds at least.
+    /// A server that owes answers but sends none for this time is given up; at least several
+    /// seconds.
     pub idle_timeout: Duration,
-    /// Clients stay connected for this time after the measured part, for samplers of threads.
+    /// The time that clients stay connected after the measured part, for samplers of threads.
     pub linger: Duration,
-    /// The file in which clients publish the statement under way; None where nobody looks. They then
-    /// begin a moment after they have connected: the server's threads are seen to wait for them.
+    /// The file in which clients publish their current statement; None for no file. With a file,
+    /// clients begin a moment after they have connected, so that samplers see each server thread
+    /// wait for its client.
     pub statement_activity: Option<PathBuf>,
-    /// Clients of several servers take turns, on one thread, in a closed loop; None for a single one.
+    /// Clients of several servers take turns, on one thread, in a closed loop; None for a single
+    /// server.
     pub slices: Option<SliceSettings>,
-    /// Statements of maintenance run when so much of the measured part is over, which then lasts longer
-    /// by the time that they take; None without any. Needs an end by time, and no slices.
+    /// The time in the measured part after which maintenance statements run; the measured part
+    /// becomes longer by their duration. None without maintenance. Needs an end by time, and no
+    /// slices.
     pub maintenance_after: Option<Duration>,
-    /// The share by which each side of slices is made slower; empty for none.
+    /// For each side of slices, the share by which it is slowed down; empty for none.
     pub slowdowns: Vec<f64>,
-    /// Further groups of clients that work meanwhile. Their records are apart, and a time ends them.
+    /// Further groups of clients that work at the same time. They have separate records, and need
+    /// an end by time.
     pub background_clients: Vec<BackgroundClients>,
-    /// The seed of random arrivals, and of the order of slices.
+    /// The seed of random arrivals and of the order of slices.
     pub seed: u64,
 }
 
-/// Clients that work while those of the drive are measured, on a thread of their own.
+/// Clients that work during the measurement of the drive's clients, on their own thread.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BackgroundClients {
-    /// Their test, by which results name them.
+    /// The test that the group repeats, which names the group in results.
     pub test: String,
     pub clients: u32,
     pub pacing: Pacing,
     pub names: Names,
-    /// Of its random arrivals.
+    /// The seed of random arrivals.
     pub seed: u64,
 }
 
 /// The pacing of transactions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pacing {
-    /// A client begins its next transaction when its last one has ended.
+    /// A client begins its next transaction when the previous one has ended.
     Closed,
-    /// Transactions arrive at a rate of their own, whatever the server does.
+    /// Transactions arrive at a given rate, whatever the server does.
     Open {
-        /// Transactions a second, over all clients. Above 0.
+        /// Transactions per second, over all clients. Above 0.
         rate: f64,
         arrivals: Arrivals,
-        /// A transaction that cannot begin so soon after it arrived is skipped.
+        /// Skip a transaction that cannot begin within this time after its arrival.
         max_lateness: Option<Duration>,
     },
 }
 
-/// The gaps between arrivals: exponential, or all the same.
+/// The distribution of the gaps between arrivals: constant or exponential.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
@@ -91,11 +97,11 @@ pub enum Arrivals {
     Constant,
 }
 
-/// The part before the measured one.
+/// The part before the measured part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Warmup {
     Time(Duration),
-    /// Until the throughput has settled, see [`super::steady`], or this time is over.
+    /// Until throughput is steady (see [`super::steady`]), or this time is over.
     Steady {
         limit: Duration,
     },
@@ -105,13 +111,13 @@ pub enum Warmup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Time(Duration),
-    /// So many transactions over all clients, failed and skipped ones included.
+    /// This number of transactions over all clients, including failed and skipped ones.
     Operations(u64),
-    /// Whichever comes first.
+    /// The time or the number of transactions, whichever comes first.
     Either(Duration, u64),
 }
 
-/// With more connections a thread, one of them nearly always has something to read.
+/// With more connections per thread, one of them nearly always has something to read.
 const SPINNING_CLIENTS: u32 = 4;
 
 impl DriveSettings {
@@ -139,11 +145,11 @@ impl DriveSettings {
         }
     }
 
-    /// Return the threads to use. Where none are asked for: one for each CPU that clients may run
-    /// on, as far as there are clients. A thread of the server is then mostly woken by one of ours
-    /// on its own CPU, which costs half of what waking another CPU does: on 2 CPUs, two threads had
-    /// up to twice the throughput of one, at two thirds of the CPU time a query. In an open loop it
-    /// is one thread: what arrives at one does not see the idle clients of another, and would wait.
+    /// Return the number of threads. The default is one for each CPU that clients may use, but at
+    /// most one for each client. A server thread is then mostly woken by a thread on its own CPU,
+    /// which costs half as much as waking another CPU: on 2 CPUs, two threads had up to twice the
+    /// throughput of one, with two thirds of the CPU time per query. In an open loop the default is
+    /// one thread: an arrival at one thread would wait even if another thread has idle clients.
     pub fn thread_count(&self) -> u32 {
         let wanted = if self.slices.is_some() {
             1
@@ -160,17 +166,17 @@ impl DriveSettings {
         wanted.min(self.clients)
     }
 
-    /// Return the number of servers that are driven.
+    /// Return the number of servers of the drive.
     pub fn sides(&self) -> u32 {
         self.slices.map_or(1, |slices| slices.sides)
     }
 
-    /// Return the connections of all sides together.
+    /// Return the number of connections, over all sides.
     pub fn connections(&self) -> u32 {
         self.clients * self.sides()
     }
 
-    /// Return the settings of a background group as those of a drive of its own.
+    /// Return the settings of a background group, as of a separate drive.
     #[must_use]
     pub fn of_background(&self, group: &BackgroundClients) -> Self {
         Self {
@@ -191,7 +197,7 @@ impl DriveSettings {
         matches!(self.pacing, Pacing::Open { .. })
     }
 
-    /// Return true where the threads spin instead of sleeping.
+    /// Return whether the threads use busy polling.
     pub fn spins(&self) -> bool {
         self.busy_poll && self.clients.div_ceil(self.thread_count()) <= SPINNING_CLIENTS
     }

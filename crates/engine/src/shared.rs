@@ -1,4 +1,4 @@
-//! The state that the threads of a drive share: a few numbers, and nothing that locks.
+//! The state that the threads of a drive share: a few atomic numbers, without locks.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,15 +7,16 @@ use super::budget::Budget;
 use super::clock::Clock;
 use super::settings::{DriveSettings, End, Warmup};
 
-/// A time that never comes, as far as is known so far.
+/// A time that is not known yet, or never comes.
 pub const NEVER: u64 = u64::MAX;
 
-/// Written by the coordinator, read by all threads on every turn. Relaxed everywhere: each number
-/// stands for itself, and a thread may see it a little later.
+/// Written by the coordinator, and read by all threads in every turn. Access is relaxed: each
+/// number is independent of the others, and a thread may see a change a little later.
 ///
-/// A closed loop that a time ends is measured from when its first transaction has ended, if that is
-/// after the warm-up: else a slow one that began in the warm-up would fill the measured part. It
-/// ends at its time, but not before a transaction is measured, in slices a whole group of them.
+/// A closed loop that ends by time is measured from the end of its first transaction, if that is
+/// after the warm-up; otherwise a slow transaction that began in the warm-up would fill the
+/// measured part. It ends at its time, but not before a transaction (in slices, a complete group)
+/// is measured.
 #[derive(Debug)]
 pub struct Shared {
     pub clock: Clock,
@@ -23,16 +24,16 @@ pub struct Shared {
     pub start_ns: u64,
     measure_from_ns: AtomicU64,
     measure_until_ns: AtomicU64,
-    /// The time at which a first transaction had ended; 0 where nothing waits for it.
+    /// The end time of the first transaction; 0 if nothing depends on it.
     first_end_ns: AtomicU64,
-    /// The time from which there is a measurement; 0 where nothing waits for it.
+    /// The time from which there is a measurement; 0 if nothing depends on it.
     sufficient_ns: AtomicU64,
-    /// Rises whenever the threads are to hand their counts over.
+    /// Incremented to request the threads' counts.
     tick: AtomicU32,
     cancelled: AtomicBool,
-    /// The time of statements of maintenance.
+    /// The time span of maintenance.
     pub maintenance: Span,
-    /// None where time alone ends the drive.
+    /// None if only time ends the drive.
     pub budget: Option<Budget>,
 }
 
@@ -52,7 +53,8 @@ impl Shared {
         }
     }
 
-    /// Wait for transactions that take longer than the parts of the drive, where that is its rule.
+    /// Wait for transactions that are longer than the parts of the drive, if the settings are those
+    /// of a closed loop that ends by time.
     #[must_use]
     pub fn with_patience_of(self, drive: &DriveSettings) -> Self {
         if !drive.is_open_loop() && matches!(drive.end, End::Time(_)) {
@@ -65,23 +67,23 @@ impl Shared {
         self
     }
 
-    /// Note that a transaction has ended.
+    /// Record that a transaction has ended.
     pub fn has_ended_one(&self, now_ns: u64) {
         lower(&self.first_end_ns, now_ns);
     }
 
-    /// Note that there is a measurement from now on.
+    /// Record that there is a measurement from now on.
     pub fn is_sufficient_from(&self, now_ns: u64) {
         lower(&self.sufficient_ns, now_ns);
     }
 
-    /// Fix the measured part.
+    /// Set the measured part.
     pub fn measure(&self, from_ns: u64, until_ns: u64) {
         self.measure_until_ns.store(until_ns, Ordering::Relaxed);
         self.measure_from_ns.store(from_ns, Ordering::Relaxed);
     }
 
-    /// Fix the end of a measured part that has begun.
+    /// Set the end of a measured part that has begun.
     pub fn measure_until(&self, until_ns: u64) {
         self.measure_until_ns.store(until_ns, Ordering::Relaxed);
     }
@@ -93,7 +95,7 @@ impl Shared {
         planned_ns.max(self.first_end_ns.load(Ordering::Relaxed))
     }
 
-    /// Nothing begins at this time or later.
+    /// Return the end of the measured part; nothing begins at this time or later.
     #[inline]
     pub fn measure_until_ns(&self) -> u64 {
         let planned_ns = self.measure_until_ns.load(Ordering::Relaxed);
@@ -104,7 +106,7 @@ impl Shared {
         planned_ns.saturating_add(late_ns).max(self.sufficient_ns.load(Ordering::Relaxed))
     }
 
-    /// Ask for the threads' counts.
+    /// Request the threads' counts; return the number of the tick.
     pub fn next_tick(&self) -> u32 {
         self.tick.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -114,7 +116,7 @@ impl Shared {
         self.tick.load(Ordering::Relaxed)
     }
 
-    /// End everything, whatever is under way.
+    /// End the drive, even if requests are under way.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
@@ -125,7 +127,7 @@ impl Shared {
     }
 }
 
-/// The time of all statements of maintenance together, as far as it is known.
+/// The time span of all maintenance statements, as far as it is known.
 #[derive(Debug)]
 pub struct Span {
     pub from_ns: AtomicU64,
@@ -139,8 +141,8 @@ impl Default for Span {
 }
 
 impl Span {
-    /// Return the number of the part that a transaction belongs to: it is one during the statements
-    /// where it was under way at any moment of theirs.
+    /// Return the index of the part that a transaction belongs to: "during" if it overlaps the
+    /// statements at any time, else "before" or "after".
     #[inline]
     pub fn part(&self, intended_ns: u64, ended_ns: u64) -> usize {
         if ended_ns < self.from_ns.load(Ordering::Relaxed) {
@@ -153,7 +155,7 @@ impl Span {
     }
 }
 
-/// Set a time that is later, and write nothing else: threads read it on every turn.
+/// Lower a time to `now_ns`; do not write otherwise, because threads read it in every turn.
 #[inline]
 fn lower(time_ns: &AtomicU64, now_ns: u64) {
     if time_ns.load(Ordering::Relaxed) > now_ns {
@@ -167,7 +169,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// Return the bounds of a part planned from 1 s to 3 s of a closed loop that a time ends.
+    /// Return the bounds of a part planned from 1 s to 3 s, of a closed loop that ends by time.
     fn measured(
         drive: &DriveSettings,
         first_end_ns: Option<u64>,
@@ -177,7 +179,7 @@ mod tests {
         shared.measure(SECOND, 3 * SECOND);
         if let Some(end_ns) = first_end_ns {
             shared.has_ended_one(end_ns);
-            shared.has_ended_one(end_ns + SECOND); // the first counts
+            shared.has_ended_one(end_ns + SECOND); // only the first transaction matters
         }
         sufficient_ns.inspect(|&time_ns| shared.is_sufficient_from(time_ns));
         (shared.measure_from_ns(), shared.measure_until_ns())
@@ -192,13 +194,13 @@ mod tests {
         let cold = DriveSettings { warmup: Warmup::Time(Duration::ZERO), ..warm.clone() };
         let equal_work = DriveSettings { end: End::Operations(5), ..warm.clone() };
         for (drive, first_end_ns, sufficient_ns, expected) in [
-            // As planned where transactions are short, and in equal work, which waits for nothing.
+            // As planned if transactions are short, and in equal work, which does not wait.
             (&warm, Some(SECOND / 10), Some(SECOND + 1), (SECOND, 3 * SECOND)),
             (&equal_work, None, None, (SECOND, 3 * SECOND)),
             (&warm, None, None, (NEVER, NEVER)),
             (&warm, Some(10 * SECOND), None, (10 * SECOND, NEVER)),
             (&warm, Some(10 * SECOND), Some(20 * SECOND), (10 * SECOND, 20 * SECOND)),
-            // The end moves with the begin.
+            // The end moves with the start.
             (&warm, Some(3 * SECOND / 2), Some(2 * SECOND), (3 * SECOND / 2, 7 * SECOND / 2)),
             // Without a warm-up, the first transaction counts.
             (&cold, None, None, (SECOND, NEVER)),

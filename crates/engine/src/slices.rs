@@ -1,8 +1,8 @@
-//! Slices: the clients of one side work at a time, and sides change at the ends of transactions.
+//! Slices: only the clients of one side work at a time, and sides change between transactions.
 //!
-//! Whatever changes more slowly than a slice (the speed of a CPU, another program) meets all sides
-//! alike. A *group* is a random order of all sides, followed by its mirror image (of two sides ABBA
-//! or BAAB), so that a drift inside it meets all sides alike too.
+//! Anything that changes more slowly than a slice (the speed of a CPU, another program) affects all
+//! sides equally. A *group* is a random order of all sides, followed by its mirror image (with two
+//! sides ABBA or BAAB), so that drift within a group affects all sides equally too.
 
 use std::time::Duration;
 
@@ -11,30 +11,31 @@ use serde::Serialize;
 
 use super::clock::nanoseconds;
 
-/// The sides of a drive; a slice ends when its least time and its transactions are reached.
+/// The settings of slices. A slice ends when both `at_least` and `transactions` are reached, or at
+/// `at_most`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SliceSettings {
-    /// At least 2. Connection `n` belongs to side `n % sides`.
+    /// The number of sides, at least 2. Connection `n` belongs to side `n % sides`.
     pub sides: u32,
-    /// Above 0.
+    /// The minimum duration of a slice, above 0.
     pub at_least: Duration,
-    /// After this time no further transaction begins in a slice, even if it has too few.
+    /// The time after which no transaction begins in a slice, even if there were too few.
     pub at_most: Duration,
-    /// That ended, over all clients of a side. At least 1.
+    /// The minimum number of ended transactions in a slice, over all clients of a side. At least 1.
     pub transactions: u64,
 }
 
-/// A slice that is over: from its first request to its last answer, and the rest of a slower side.
+/// A finished slice: from its first request to its last answer, and the rest of a slowed-down side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(into = "(u32, u64, u64, u64, u64)")]
 pub struct Slice {
     pub side: u32,
-    /// Nanoseconds from the beginning of the drive, as marks count.
+    /// Nanoseconds since the start of the drive, as for marks.
     pub from_ns: u64,
     pub until_ns: u64,
-    /// Transactions that succeeded.
+    /// Successful transactions.
     pub transactions: u64,
-    /// The time at its end in which a slower side rested.
+    /// The time at the end of the slice in which a slowed-down side rested.
     pub rested_ns: u64,
 }
 
@@ -44,7 +45,7 @@ impl From<Slice> for (u32, u64, u64, u64, u64) {
     }
 }
 
-/// The orders of sides in groups.
+/// Generates the orders of sides in groups.
 #[derive(Debug)]
 pub struct Groups {
     sides: u32,
@@ -56,7 +57,7 @@ impl Groups {
         Self { sides, random: Random::of(seed, "slices", 0) }
     }
 
-    /// Return a random order of all sides (Fisher and Yates), and its mirror image.
+    /// Return a random order of all sides (Fisher-Yates shuffle), and its mirror image.
     pub fn next_group(&mut self) -> Vec<u32> {
         let mut order: Vec<u32> = (0..self.sides).collect();
         for last in (1..order.len()).rev() {
@@ -67,24 +68,24 @@ impl Groups {
     }
 }
 
-/// The turn of each side.
+/// Whose turn it is, and the slices so far.
 #[derive(Debug)]
 pub struct Turns {
     groups: Groups,
     at_least_ns: u64,
     at_most_ns: u64,
     transactions: u64,
-    /// Sides of this group that have not had their turn, the last one first.
+    /// The sides of this group that still have a turn, in reverse order.
     waiting: Vec<u32>,
-    /// The slice under way; it begins at the end of time until its first request is sent.
+    /// The current slice. Its start is `NEVER` until its first request is sent.
     slice: Slice,
-    /// Transactions of this slice that ended.
+    /// Transactions of the current slice that ended.
     ended: u64,
-    /// Whole groups of the measured part, then the begun one.
+    /// The complete groups of the measured part, and after them the current group.
     slices: Vec<Slice>,
-    /// The slices of this group count.
+    /// True if the slices of the current group count.
     is_measured: bool,
-    /// This slice is the last one, and not whole.
+    /// True if the current slice is the last one, and incomplete.
     is_cut: bool,
 }
 
@@ -109,12 +110,12 @@ impl Turns {
         self.slice.side
     }
 
-    /// Return the time of the first request of this slice.
+    /// Return the time of the first request of the current slice.
     pub fn began_ns(&self) -> u64 {
         self.slice.from_ns
     }
 
-    /// Begin the next slice and return its side. Groups that begin in the measured part count.
+    /// Begin the next slice and return its side. A group counts if it begins in the measured part.
     pub fn begin(&mut self, is_measured: bool) -> u32 {
         if self.waiting.is_empty() {
             self.is_measured = is_measured;
@@ -125,12 +126,12 @@ impl Turns {
         self.slice.side
     }
 
-    /// Note the time of a client's first request in this slice.
+    /// Record the time of a client's first request in this slice.
     pub fn started(&mut self, sent_ns: u64) {
         self.slice.from_ns = self.slice.from_ns.min(sent_ns);
     }
 
-    /// Return whether another transaction may begin in this slice; once it may not, it never may.
+    /// Return whether another transaction may begin in this slice; once false, it stays false.
     #[inline]
     pub fn admits(&self, now_ns: u64) -> bool {
         let since_ns = now_ns.saturating_sub(self.slice.from_ns);
@@ -149,30 +150,30 @@ impl Turns {
         self.ended += 1;
     }
 
-    /// Break this slice off, which is the last: the drive's time is over, or a client has nothing
-    /// more to ask, and its side would be another one in the next slice.
+    /// End the drive with this slice, because the time is over, or because a client has no further
+    /// requests, so that its side would be a different one in the next slice.
     pub fn cut(&mut self) {
         self.is_cut = true;
     }
 
-    /// Return true where no further slice begins.
+    /// Return whether the current slice is the last one.
     pub fn is_over(&self) -> bool {
         self.is_cut
     }
 
-    /// End the slice, of whose time the side rested for the last part.
+    /// End the slice; its side rested for the last `rested_ns`.
     pub fn end(&mut self, until_ns: u64, rested_ns: u64) {
         if self.is_measured && !self.is_cut {
             self.slices.push(Slice { until_ns, rested_ns, ..self.slice });
         }
     }
 
-    /// Return true once a whole group was measured.
+    /// Return whether a complete group was measured.
     pub fn has_whole_group(&self) -> bool {
         self.slices.len() >= 2 * self.groups.sides as usize
     }
 
-    /// Return the slices of whole groups.
+    /// Return the slices of complete groups.
     pub fn into_slices(mut self) -> Vec<Slice> {
         let group = 2 * self.groups.sides as usize;
         self.slices.truncate(self.slices.len() / group * group);
@@ -181,7 +182,7 @@ impl Turns {
 }
 
 impl Slice {
-    /// Return a slice that has not begun.
+    /// Return a slice of `side` that has not begun.
     fn of(side: u32) -> Self {
         Self { side, from_ns: u64::MAX, until_ns: 0, transactions: 0, rested_ns: 0 }
     }
@@ -199,7 +200,7 @@ mod tests {
         Turns::new(SliceSettings { sides, at_least, at_most, transactions: 3 }, seed)
     }
 
-    /// Let one transaction succeed in a slice of 5 ms.
+    /// Run a slice of 5 ms with one successful transaction.
     fn slice(turns: &mut Turns, number: u64, is_measured: bool) {
         turns.begin(is_measured);
         turns.started(number * 5 * MS);
@@ -234,7 +235,7 @@ mod tests {
     #[test]
     fn only_whole_groups_of_the_measured_part_count() {
         let mut turns = turns(2, 1);
-        // The measured part begins in the first group; the third has three slices.
+        // The measured part begins in the first group; the third group has three slices.
         for number in 0..11 {
             slice(&mut turns, number, number >= 2);
             assert_eq!(turns.has_whole_group(), number >= 7);
@@ -275,7 +276,7 @@ mod tests {
             }
             let slices = turns.into_slices();
             let first = slices.chunks(4).filter(|group| group[0].side == 0).count();
-            // 1000 draws of a fair coin: six standard deviations.
+            // 1000 tosses of a fair coin: six standard deviations.
             prop_assert!((405..=595).contains(&first), "{}", first);
         }
     }

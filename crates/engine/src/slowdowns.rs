@@ -1,17 +1,18 @@
-//! Slowdowns: some sides rest at the end of each slice, so that a comparison has a known difference.
+//! Slowdowns: some sides rest at the end of each slice, so that a comparison has a known
+//! difference.
 //!
-//! A side that is slower by a share rests for that share of the time its slice worked, as if its
-//! server were stopped. It rests where nothing is under way: a pause after each answer would change
-//! how client and server take turns on a CPU, and so the time of the statements themselves. A rest
-//! that ends late makes the next one shorter. One that lasts more than twice as long as it should is
-//! a stall, as of any thread, and is not made up for: what leaves out stalls would see the shorter
-//! one alone.
+//! A side that is slowed down by a share rests for that share of the time its slice worked, as if
+//! its server were stopped. It rests only when no request is under way: a pause after each answer
+//! would change how client and server share a CPU, and so the latency of the statements themselves.
+//! A rest that ends late shortens the next one. A rest of more than twice the intended length is a
+//! stall, as any thread may have, and does not shorten the next rest: an analysis that excludes
+//! stalls would only see the shorter rest.
 //!
-//! A slice after a pause has other times than one that follows at once: the server has gone to sleep,
-//! and has done what it does after its answers. So all sides pause for as long as the slowest one
-//! rests, and sides differ by how much of the pause counts as theirs.
+//! A slice after a pause has different latencies than a slice that follows at once: the server has
+//! gone to sleep, and has finished its work after answers. So all sides pause for as long as the
+//! side with the longest rest; sides differ in how much of the pause counts as theirs.
 
-// Of less than a nanosecond in a month.
+// The lost precision is less than a nanosecond in a month.
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 use std::thread;
@@ -19,16 +20,16 @@ use std::time::Duration;
 
 use super::clock::Clock;
 
-/// A thread that sleeps may wake this much later than it should; so it does not sleep at the end.
+/// A sleeping thread may wake up this much late, so it does not sleep in the last part of a rest.
 const LATE_NS: u64 = 1_000_000;
 
-/// A rest can be broken off after this time.
+/// The maximum time until a rest notices the end of the drive.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
 /// The slowdowns of all sides.
 #[derive(Debug)]
 pub struct Slowdowns {
-    /// By side; empty where none is slower on purpose.
+    /// By side; empty if no side is slowed down.
     sides: Vec<Slowdown>,
     largest: f64,
 }
@@ -41,7 +42,8 @@ impl Slowdowns {
         }
     }
 
-    /// Pause after a slice of `side`, unless `is_over`; return when its own rest ended.
+    /// Pause after a slice of `side`, unless `is_over`; return the time at which the side's own
+    /// rest ended.
     pub fn pause(
         &mut self,
         side: usize,
@@ -60,7 +62,7 @@ impl Slowdowns {
     }
 }
 
-/// The share by which a side is slower, and the time by which its last rest was too long.
+/// The share by which a side is slowed down, and by how much its last rest was too long.
 #[derive(Debug)]
 struct Slowdown {
     share: f64,
@@ -72,7 +74,7 @@ impl Slowdown {
         Self { share, late_ns: 0 }
     }
 
-    /// Rest after a slice, unless `is_over`; return the time at its end.
+    /// Rest after a slice, unless `is_over`; return the time at which the rest ended.
     fn rest(
         &mut self,
         clock: Clock,
@@ -180,7 +182,7 @@ mod tests {
                 rested_ns += rested;
             }
             let wanted_ns = share * worked_ns as f64;
-            // Each slice rounds to a nanosecond; the last one may have ended late.
+            // Each slice rounds to a nanosecond; the last rest may have ended late.
             prop_assert!((rested_ns as f64 - side.late_ns as f64 - wanted_ns).abs() <= 200.0);
             prop_assert!(side.late_ns as f64 <= share * 10_000_000.0);
         }

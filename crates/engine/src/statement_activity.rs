@@ -1,11 +1,12 @@
-//! Statement activity: a file in memory in which clients show samplers their current statement.
+//! Statement activity: a file in memory in which clients publish their current statement for
+//! samplers.
 //!
-//! A header, then a slot for each connection, then the statements' names as a JSON list, all in the
-//! byte order of the host, which both sides are on. A slot names the client's end of the connection
-//! and holds the statement: 0 for none, else its index among the names and one. A statement is shown
-//! just before its request is written, and is gone when its answer has come whole: between the same
-//! moments its latency is measured. The last name is that of the `ROLLBACK`s that are sent after
-//! errors, which no record has.
+//! The file has a header, a slot for each connection, and the statements' names as a JSON list, all
+//! in the host's byte order. A slot identifies the client's end of the connection and has the
+//! current statement: 0 for none, else its index among the names plus one. A statement is published
+//! just before its request is written, and removed when its answer has arrived completely, as its
+//! latency is measured. The last name stands for the `ROLLBACK`s after errors, which have no
+//! record.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -25,16 +26,17 @@ const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 64;
 const ROLLBACK: &str = "ROLLBACK";
 
-/// One connection; a cache line of its own, for its client's thread writes to it all the time.
+/// One connection. A slot has its own cache line, because the client's thread writes to it
+/// constantly.
 #[repr(C, align(64))]
 struct Slot {
-    /// 1 for a UNIX socket, 2 for TCP.
+    /// 1 for a Unix socket, 2 for TCP.
     kind: AtomicU32,
     statement: AtomicU32,
     socket: AtomicU64,
 }
 
-/// The file, mapped.
+/// The mapped file.
 #[derive(Debug)]
 pub struct StatementActivity {
     start: NonNull<u8>,
@@ -43,13 +45,13 @@ pub struct StatementActivity {
     names: Vec<String>,
 }
 
-// SAFETY: behind the pointer are atomics alone, and the header and names, which nobody changes.
+// SAFETY: the pointer refers only to atomics, and to the header and names, which never change.
 unsafe impl Send for StatementActivity {}
 // SAFETY: as above.
 unsafe impl Sync for StatementActivity {}
 
 impl StatementActivity {
-    /// Make the file, or fills one that is there, with a slot for each connection.
+    /// Create the file, or overwrite an existing one, with a slot for each connection.
     pub fn create(path: &Path, sockets: &[PeerAddress], statements: &[String]) -> io::Result<Self> {
         let rollback = ROLLBACK.to_owned();
         let names: Vec<String> = statements.iter().cloned().chain([rollback]).collect();
@@ -79,7 +81,7 @@ impl StatementActivity {
         Ok(activity)
     }
 
-    /// Open an existing one for reading.
+    /// Open an existing file for reading.
     pub fn open(path: &Path) -> io::Result<Self> {
         let damaged =
             || io::Error::new(ErrorKind::InvalidData, "it is not an activity file of this version");
@@ -107,7 +109,7 @@ impl StatementActivity {
     fn map(file: &File, slots: usize, names: Vec<String>, more: ProtFlags) -> io::Result<Self> {
         let bytes = HEADER_BYTES + slots * size_of::<Slot>();
         let protection = ProtFlags::READ | more;
-        // SAFETY: the kernel chooses the place, and the file is as long as that.
+        // SAFETY: the kernel chooses the address, and the file has this length.
         let start = unsafe { mmap(ptr::null_mut(), bytes, protection, MapFlags::SHARED, file, 0) }?;
         let start = NonNull::new(start.cast()).expect("the kernel maps nothing at 0");
         Ok(Self { start, bytes, slots, names })
@@ -115,8 +117,8 @@ impl StatementActivity {
 
     #[inline]
     fn slots(&self) -> &[Slot] {
-        // SAFETY: the mapping begins at a page, is as long as that, and lives as long as the activity file;
-        // a slot is made of atomics, for which all bytes are good.
+        // SAFETY: the mapping is page-aligned, has this length and lives as long as `self`; a slot
+        // consists of atomics, for which all bytes are valid.
         unsafe {
             let first = self.start.add(HEADER_BYTES).cast::<Slot>();
             slice::from_raw_parts(first.as_ptr(), self.slots)
@@ -128,7 +130,7 @@ impl StatementActivity {
         self.slots
     }
 
-    /// Return the statement in a slot: 0 for none, else the index of its name plus one.
+    /// Return the current statement in a slot: 0 for none, else the index of its name plus one.
     #[inline]
     pub fn shown(&self, slot: usize) -> u32 {
         self.slots()[slot].statement.load(Ordering::Relaxed)
@@ -141,12 +143,12 @@ impl StatementActivity {
 
 impl Drop for StatementActivity {
     fn drop(&mut self) {
-        // SAFETY: nobody has a slot for longer than the activity file.
+        // SAFETY: no reference to a slot outlives `self`.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
 
-/// The slot in which one client publishes its statement; by default none.
+/// The slot in which one client publishes its current statement; by default none.
 #[derive(Clone, Debug, Default)]
 pub struct ActivitySlot(Option<(Arc<StatementActivity>, usize)>);
 
@@ -155,20 +157,20 @@ impl ActivitySlot {
         Self(Some((Arc::clone(activity), slot)))
     }
 
-    /// Show that the statement of this index is about to be sent.
+    /// Publish that the statement with this index is about to be sent.
     #[inline]
     pub fn show(&self, statement: u16) {
         self.set(u32::from(statement) + 1);
     }
 
-    /// Show that a `ROLLBACK` is about to be sent.
+    /// Publish that a `ROLLBACK` is about to be sent.
     pub fn show_rollback(&self) {
         if let Self(Some((activity, _))) = self {
             self.set(u32::try_from(activity.names.len()).expect("there are few of them"));
         }
     }
 
-    /// Show that the answer has come.
+    /// Publish that no statement is under way.
     #[inline]
     pub fn clear(&self) {
         self.set(0);
@@ -189,7 +191,7 @@ mod tests {
     use std::path::PathBuf;
     use tempfile::TempDir;
 
-    /// Return a file of two connections and two statements, its path and its directory.
+    /// Return a file with two connections and two statements, its path and its directory.
     fn created() -> (TempDir, PathBuf, Arc<StatementActivity>) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("activity");
@@ -212,7 +214,7 @@ mod tests {
         assert_eq!((other.shown(0), other.shown(1)), (0, 3));
         slot.clear();
         assert_eq!(other.shown(1), 0);
-        ActivitySlot::default().show(1); // nowhere
+        ActivitySlot::default().show(1); // has no slot
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! One thread and its connections: the event loop.
 //!
-//! On each event: one read, the answer is followed, its latency recorded, the script asked for the
-//! next request, which is written at once. The thread sleeps only where no connection has anything
-//! to read. Each request costs two readings of the clock, two or three system calls (a wait serves
-//! all connections that are ready), and no allocation.
+//! For each event, the thread reads once, follows the answer, records its latency, and immediately
+//! writes the script's next request. It sleeps only if no connection has anything to read. Each
+//! request needs two readings of the clock, two or three system calls (one wait serves all ready
+//! connections), and no allocation.
 
 mod requests;
 
@@ -31,50 +31,50 @@ use super::slices::{Slice, Turns};
 use super::slowdowns::Slowdowns;
 use protocol::script::{Names, Script};
 
-/// Large enough for most answers, small enough to stay in the CPU's second cache.
+/// Large enough for most answers, small enough for the CPU's level 2 cache.
 const RECEIVE_BYTES: usize = 64 << 10;
 
-/// Clients that begin before the answers that have come meanwhile are looked at.
+/// The number of clients that begin before the thread looks at answers that have arrived meanwhile.
 const STARTED_AT_ONCE: usize = 32;
 
-/// A message of a thread to the coordinator.
+/// A message from a thread to the coordinator.
 pub enum Message {
-    /// Its counts since the last time, for this tick.
+    /// The counts since the last hand-over, for this tick.
     Counts(u32, Box<Counts>),
-    /// It is done.
+    /// The thread has finished.
     Finished(Box<Finished>),
-    /// The statements of maintenance failed.
+    /// A maintenance statement failed.
     MaintenanceFailed(ClientError),
 }
 
-/// All that a thread has found out.
+/// The results of a thread.
 pub struct Finished {
-    /// The group of its clients: 0, or the number of a background group.
+    /// The group of the thread's clients: 0, or the number of a background group.
     pub group: usize,
-    /// By side; of one where all clients work at the same time.
+    /// One for each side; a single one without slices.
     pub records: Vec<Records>,
-    /// In slices only, as the next.
+    /// Empty without slices.
     pub slices: Vec<Slice>,
-    /// The side whose turn it was at the end.
+    /// The side whose turn it was at the end; None without slices.
     pub side: Option<u32>,
-    /// Since its last tick.
+    /// The counts since the last tick.
     pub counts: Box<Counts>,
     pub per_client: PerClient,
     pub pace: Pace,
-    /// Of the measured part.
+    /// The arrivals of the measured part.
     pub punctuality: Punctuality,
-    /// The time at which its last measured transaction ended; 0 without any.
+    /// The end time of its last measured transaction; 0 if there is none.
     pub last_end_ns: u64,
-    /// Requests that were under way when the thread ended.
+    /// Requests without an answer at the end.
     pub unanswered: u64,
-    /// The time from the begin of the oldest transaction that was under way then; 0 without one.
+    /// The age of the oldest transaction under way at the end; 0 if there is none.
     pub unanswered_ns: u64,
-    /// Clients whose scripts are used up.
+    /// The number of clients whose scripts have no further requests.
     pub used_up: usize,
     pub outcome: Result<(), ClientError>,
 }
 
-/// A thread's connections and everything it needs to drive them.
+/// A thread's connections and the state for driving them.
 pub struct Worker<'a, C: Session, S> {
     group: usize,
     shared: &'a Shared,
@@ -85,14 +85,16 @@ pub struct Worker<'a, C: Session, S> {
     /// None in a closed loop.
     arrivals: Option<Arrivals>,
     budget: ThreadBudget<'a>,
-    /// In slices only.
+    /// None without slices.
     turns: Option<Turns>,
     slowdowns: Slowdowns,
-    /// Clients that wait for arrivals, the longest first; or for their first transaction in a slice.
+    /// Clients that wait for arrivals, the longest-waiting first; in slices, for their first
+    /// transaction.
     idle: VecDeque<usize>,
-    /// Clients with a transaction under way; in slices also those in `idle`.
+    /// The number of clients with a transaction under way; in slices, this includes those in
+    /// `idle`.
     under_way: usize,
-    /// Clients whose scripts are used up.
+    /// The number of clients whose scripts have no further requests.
     used_up: usize,
     received: Box<[u8]>,
     packet: Vec<u8>,
@@ -103,7 +105,7 @@ pub struct Worker<'a, C: Session, S> {
     sender: Sender<Message>,
 }
 
-/// The common inputs of all threads.
+/// The inputs that all threads share.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     pub drive: &'a DriveSettings,
@@ -150,7 +152,8 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         })
     }
 
-    /// Drive until nothing is under way or to begin, pinned to a CPU if there is one; return the clients.
+    /// Drive the clients until no transaction is under way or will begin, and return the clients.
+    /// With `cpu`, the thread is pinned to it.
     pub fn run(mut self, cpu: Option<usize>) -> Vec<Client<C, S>> {
         let outcome = set_up(cpu).and_then(|()| self.drive());
         let waits = |client: &&Client<C, S>| !client.rests();
@@ -159,7 +162,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         let begun = |client: &Client<C, S>| client.transaction.begun_ns;
         let oldest_ns = self.clients.iter().filter(waits).filter_map(begun).min();
         let counts = self.take_counts();
-        drop(self.budget); // what is left goes back before anybody counts it
+        drop(self.budget); // returns unused transactions before the number left is read
         let finished = Finished {
             group: self.group,
             records: self.records,
@@ -175,7 +178,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
             used_up: self.used_up,
             outcome,
         };
-        // The coordinator listens until every thread has ended.
+        // The coordinator receives until every thread has ended.
         let _ = self.sender.send(Message::Finished(Box::new(finished)));
         self.clients
     }
@@ -206,7 +209,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         for index in 0..self.clients.len() {
             self.next_transaction(index, self.shared.clock.now_ns())?;
             if index % STARTED_AT_ONCE == STARTED_AT_ONCE - 1 {
-                self.turn(events, Some(Duration::ZERO))?; // the first answers do not wait for the last clients
+                self.turn(events, Some(Duration::ZERO))?; // the first answers must not wait for the last clients to begin
             }
         }
         Ok(())
@@ -238,11 +241,11 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         if self.group == 0 {
             return counts;
         }
-        // Nobody adds those of a background group to the others'.
+        // The counts of background groups are not added to those of the drive.
         Box::new(Counts { heard: counts.heard, under_way: counts.under_way, ..Counts::default() })
     }
 
-    /// Wait, and serve every connection that something has happened to.
+    /// Wait, and serve every connection with an event.
     fn turn(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<(), ClientError> {
         let count = self.poller.wait(events, timeout).map_err(cannot_wait)?;
         for event in 0..count {
@@ -254,7 +257,8 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         Ok(())
     }
 
-    /// Begin what has arrived, as far as clients are idle, or a slice; return how long to wait then.
+    /// Begin arrived transactions on idle clients, or the next slice; return the time to wait for
+    /// events.
     fn begin_due_transactions(&mut self) -> Result<Option<Duration>, ClientError> {
         if self.turns.is_some() && !self.go_on_with_slices()? {
             return Ok(Some(Duration::ZERO));
@@ -274,8 +278,8 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         Ok(if spins { Some(Duration::ZERO) } else { left_ns.map(Duration::from_nanos) })
     }
 
-    /// Give arrivals to idle clients; the time it was when that ended. None where it may go on once
-    /// the answers that have come meanwhile are looked at.
+    /// Give arrivals to idle clients and return the current time. Return None if arrivals may be
+    /// left, but answers should be looked at first.
     fn begin_arrived(&mut self) -> Result<Option<u64>, ClientError> {
         for _ in 0..STARTED_AT_ONCE {
             let now_ns = self.shared.clock.now_ns();
@@ -297,7 +301,8 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         Ok(None)
     }
 
-    /// Begin a client's next transaction, where there is one; it counts as under way until now.
+    /// Begin a client's next transaction, if there is one. The client counts as under way until
+    /// then.
     #[inline]
     fn next_transaction(&mut self, index: usize, now_ns: u64) -> Result<(), ClientError> {
         if let Some(turns) = &self.turns
@@ -324,7 +329,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
                 arrivals.begun(now_ns);
             }
         } else {
-            // In an open loop the arrival waits for another client.
+            // In an open loop, another client takes the arrival.
             if self.arrivals.is_none() && measured {
                 self.budget.put_back();
             }
@@ -334,7 +339,8 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         Ok(())
     }
 
-    /// Return whether a closed loop's transaction that begins now is measured; None if it may not.
+    /// Return whether a transaction of a closed loop that begins now is measured; None if it may
+    /// not begin.
     #[inline]
     fn begins_measured(&mut self, now_ns: u64) -> Option<bool> {
         if now_ns >= self.shared.measure_until_ns() {
@@ -344,7 +350,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         (!measured || self.budget.take()).then_some(measured)
     }
 
-    /// Note that a client's transaction has ended, well or not.
+    /// Record that a client's transaction has ended, successfully or not.
     #[inline]
     fn note_end(&mut self, index: usize, now_ns: u64) {
         let Transaction { measured, begun_ns, .. } = self.clients[index].transaction;
@@ -370,8 +376,8 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         }
     }
 
-    /// Begin the next slice where the last one is over, and the first transactions of its clients.
-    /// False where some are left: the answers that have come meanwhile are looked at first.
+    /// If the current slice is over, begin the next one and the first transactions of its clients.
+    /// Return false if some have not begun, because answers should be looked at first.
     fn go_on_with_slices(&mut self) -> Result<bool, ClientError> {
         if self.under_way == 0 {
             self.end_slice();
@@ -392,7 +398,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         Ok(self.idle.is_empty())
     }
 
-    /// End the slice whose last answer has come, after the pause where a side is slowed down.
+    /// End the slice after its last answer, and pause if a side is slowed down.
     fn end_slice(&mut self) {
         let Some(turns) = &mut self.turns else {
             return;
@@ -415,7 +421,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
     }
 
     /// Begin the next slice, if there is one. Its clients wait in `idle` for their first
-    /// transactions, and count as under way already: the slice is over when none is.
+    /// transactions and already count as under way: the slice is over when no client is under way.
     fn begin_slice(&mut self) {
         let Some(turns) = &mut self.turns else {
             return;
@@ -427,14 +433,14 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         let side = turns.begin(is_measured);
         for (index, client) in self.clients.iter_mut().enumerate() {
             if client.side == side {
-                client.answered_ns = None; // the time before its turn does not count as a gap
+                client.answered_ns = None; // the time before its turn is not a gap
                 self.idle.push_back(index);
             }
         }
         self.under_way = self.idle.len();
     }
 
-    /// Break the slice off: no further transaction begins, in no slice.
+    /// Abort the slice: no transaction begins any more, in any slice.
     #[cold]
     fn cut_slice(&mut self) {
         if let Some(turns) = &mut self.turns {
@@ -442,7 +448,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         }
     }
 
-    /// Name the side of a client with its error, in slices.
+    /// Add the side of a client to its error, in slices.
     #[cold]
     fn of_side(&self, index: usize, error: ClientError) -> ClientError {
         match &self.turns {
@@ -463,7 +469,7 @@ pub fn pin(cpu: usize) -> rustix::io::Result<()> {
     sched_setaffinity(None, &set)
 }
 
-/// Make the timer of the calling thread precise, and pin the thread to `cpu` if there is one.
+/// Make the timer of the calling thread precise, and pin the thread if `cpu` is given.
 fn set_up(cpu: Option<usize>) -> Result<(), ClientError> {
     let failed = |context: String| {
         |errno: rustix::io::Errno| ClientError::System { context, source: errno.into() }
@@ -476,9 +482,9 @@ fn set_up(cpu: Option<usize>) -> Result<(), ClientError> {
     pin(cpu).map_err(failed(format!("cannot run a client thread on CPU {cpu}")))
 }
 
-/// Return the first of these CPUs that no thread can be pinned to.
+/// Return the first of these CPUs to which no thread can be pinned.
 pub fn first_unusable_cpu(cpus: &[usize]) -> Option<usize> {
-    // Tried, by a thread that ends then: what the host lists, a container may be denied.
+    // Tried in a separate thread: a container may deny CPUs that the host lists.
     let find = || cpus.iter().copied().find(|&cpu| pin(cpu).is_err());
     thread::scope(|scope| scope.spawn(find).join().ok().flatten())
 }

@@ -1,4 +1,4 @@
-//! The errors of talking to a server.
+//! The errors of communication with a server.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::shown::{beginning, excerpt};
 
-/// As much of a statement as an error quotes.
+/// The maximum length of a statement quoted in an error.
 const STATEMENT_BYTES: usize = 400;
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -17,7 +17,7 @@ pub struct ServerError {
     pub message: String,
 }
 
-/// Bytes that are not what the protocol allows at their place.
+/// A violation of the protocol by the server.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProtocolError {
     #[error("a packet ends in the middle of its {0}")]
@@ -33,19 +33,19 @@ pub enum ProtocolError {
 }
 
 impl ProtocolError {
-    /// Return the error of something that was not due, in words that may quote a server and so be long.
+    /// Return the error for an unexpected message. `what` may quote the server, so it is shortened.
     pub fn unexpected(what: &str) -> Self {
         Self::Unexpected(excerpt(what))
     }
 }
 
-/// Refuse something that was not due, in words of a limited length.
+/// Return the error for an unexpected message; `what` must be short.
 #[cold]
 pub fn refused<T>(what: impl Into<String>) -> Result<T, ProtocolError> {
     Err(ProtocolError::Unexpected(what.into()))
 }
 
-/// Everything that can end the work on a connection.
+/// The reasons why the work on a connection ended.
 #[derive(Debug, Error)]
 pub enum ClientError {
     #[error("the server refused: {0}")]
@@ -54,7 +54,7 @@ pub enum ClientError {
     Protocol(#[from] ProtocolError),
     #[error("{context}: {source}")]
     Connection { context: String, source: std::io::Error },
-    /// The host refused something that has nothing to do with the server.
+    /// A failed system call that has nothing to do with the server.
     #[error("{context}: {source}")]
     System { context: String, source: std::io::Error },
     #[error("TLS: {0}")]
@@ -63,24 +63,24 @@ pub enum ClientError {
     Authentication(String),
     #[error("the time limit of {} s is over", limit.as_secs_f64())]
     TimeLimit { limit: Duration },
-    /// The connections are open, and nothing comes.
+    /// The connections are open, but no bytes arrive.
     #[error("the server left requests unanswered for {} s", limit.as_secs_f64())]
     Silent { limit: Duration },
-    /// A workload asks for something that the server's answer does not have.
+    /// The workload requires something that the server's answer does not contain.
     #[error("the workload cannot go on: {0}")]
     Workload(String),
     #[error("interrupted")]
     Interrupted,
-    /// The server's error about a statement, and the beginning of that.
+    /// An error of the server, and the beginning of the statement that caused it.
     #[error("{source}; the statement: {statement}")]
     InStatement { statement: String, source: Box<ClientError> },
-    /// An error of one of several servers that are driven together.
+    /// An error of one of several servers that are driven together; `side` is the server's index.
     #[error("side {side}: {source}")]
     OfSide { side: u32, source: Box<ClientError> },
 }
 
 impl ClientError {
-    /// Return one word for the kind of failure, for programs that read the events.
+    /// Return the kind of error as one word, for programs that read the events.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Server(_) => "server",
@@ -97,7 +97,7 @@ impl ClientError {
         }
     }
 
-    /// Name the statement that a server refused; other errors stay as they are.
+    /// Add the statement that a server rejected; other errors stay unchanged.
     #[must_use]
     pub fn in_statement(self, sql: &str) -> Self {
         match self {
@@ -109,7 +109,7 @@ impl ClientError {
         }
     }
 
-    /// Return the statement that a server refused, where it is known.
+    /// Return the statement that a server rejected; None if it is not known.
     pub fn statement(&self) -> Option<&str> {
         match self {
             Self::InStatement { statement, .. } => Some(statement),
@@ -118,7 +118,7 @@ impl ClientError {
         }
     }
 
-    /// Name the server of an error; errors that are not a server's stay as they are.
+    /// Add the index of the server that caused the error; errors without a server stay unchanged.
     #[must_use]
     pub fn of_side(self, side: u32) -> Self {
         match self {
@@ -127,7 +127,7 @@ impl ClientError {
         }
     }
 
-    /// Return the error itself, whichever side and statement it is of.
+    /// Return the underlying error, without statement and server.
     pub fn root(&self) -> &Self {
         match self {
             Self::InStatement { source, .. } | Self::OfSide { source, .. } => source.root(),

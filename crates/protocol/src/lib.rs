@@ -1,7 +1,8 @@
-//! Protocols of database servers, as clients speak them.
+//! The client side of database servers' protocols.
 //!
-//! `session` has the traits between the engine and a database; `script` those between the engine and
-//! what its clients ask. [`mysql`] implements the former for MySQL and MariaDB.
+//! `session` has the traits between the engine and a database; `script` has those between the
+//! engine and the source of requests. [`mysql`] implements `session` for MySQL and MariaDB.
+//! Workloads, pacing and measurements do not belong here.
 
 #[cfg(all(feature = "instrumented", not(fuzzing)))]
 compile_error!("fuzz targets need an instrumented library: build them by fuzz/run.sh");

@@ -1,7 +1,7 @@
-//! The traits between the engine and what its clients ask.
+//! The traits between the engine and the source of its clients' requests.
 //!
-//! A [`Script`] writes one request after the other. Where a request depends on an earlier answer, the
-//! earlier one says in [`Request::observe`] which part of its answer the script has to see.
+//! A [`Script`] writes one request after the other. If a later request depends on an answer,
+//! [`Request::observe`] of the earlier request says which part of the answer the script needs.
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
@@ -9,34 +9,35 @@ pub struct Request {
     pub statement: u16,
     /// Index into the transactions' names.
     pub transaction: u16,
-    /// Its latencies, and those of its transaction, are recorded as 0.
+    /// The latencies of the request and of its transaction are recorded as 0.
     pub untimed: bool,
-    /// It begins its transaction.
+    /// The request begins its transaction.
     pub first: bool,
-    /// It ends its transaction; ignored where the script observes the answer, and says it then.
+    /// The request ends its transaction; ignored if the script observes the answer, since
+    /// [`Script::answered`] then decides.
     pub last: bool,
-    /// The part of its answer that the script sees.
+    /// The part of the answer that the script needs.
     pub observe: Observe,
 }
 
-/// The part of an answer that a script sees.
+/// The part of an answer that a script needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Observe {
-    /// Nothing: the script is not asked about this answer, and nothing of it is kept.
+    /// Nothing: no row is kept, and the script is not called with the answer.
     #[default]
     Nothing,
     /// The counts of the answer's summary.
     Counts,
     /// The counts, and the first row of the first result.
     FirstRow(RowFormat),
-    /// The counts, and the last row of the only result, where the answer has `of_rows` rows.
+    /// The counts, and the last row of the only result if the answer has `of_rows` rows.
     LastRow { format: RowFormat, of_rows: u32 },
     /// The counts, and all rows of the first result.
     Rows(RowFormat),
 }
 
 impl Observe {
-    /// Return the row that the reader of the answer has to keep, if any.
+    /// Return the row that the answer reader has to keep; None if there is none.
     #[inline]
     pub fn kept_row(self) -> Option<(WhichRow, RowFormat)> {
         match self {
@@ -47,7 +48,7 @@ impl Observe {
     }
 }
 
-/// The format of rows: that of statements sent as text, or of prepared ones.
+/// The format of rows: that of text queries or of prepared statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowFormat {
     Text,
@@ -64,44 +65,44 @@ pub enum WhichRow {
 /// The values of a row as text; None is NULL.
 pub type Row = Vec<Option<String>>;
 
-/// A successful answer, as far as its request observes it.
+/// The observed part of a successful answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     pub rows: u64,
     pub affected_rows: u64,
-    /// The number that the server gave to an inserted row; 0 where it gave none.
+    /// The auto-increment value of the first inserted row; 0 if there is none.
     pub last_insert_id: u64,
-    /// The first row or the last one; None where no row came, or it is not observed.
+    /// The first row or the last row; None if there is none, or if no row is observed.
     pub row: Option<Row>,
-    /// The rows after the first, where all are observed.
+    /// The rows after the first, if all rows are observed.
     pub more_rows: Vec<Row>,
 }
 
 pub trait Script {
-    /// Append one command packet to `out`. None where the client has nothing left to ask.
+    /// Append one command packet to `out`. Return None if the client has no further request.
     fn next(&mut self, out: &mut Vec<u8>) -> Option<Request>;
 
-    /// Take the answer to the last request and return true where the transaction ends with it. Called
-    /// for requests that observe their answers, after a success only. An error is for the
-    /// workload's author.
+    /// Process the answer to the last request, and return whether the transaction ends with it.
+    /// Called only for successful requests with an observed answer. The error is a message for the
+    /// author of the workload.
     fn answered(&mut self, _answer: &Answer) -> Result<bool, String> {
         unreachable!("no request observes its answer")
     }
 
-    /// Return true where the server may have an open transaction; called between an error and the
-    /// next begin.
+    /// Return whether the server may have an open transaction; called after an error, before the
+    /// next transaction.
     fn rollback_needed(&self) -> bool {
         false
     }
 
-    /// Begin the current transaction again, with the same values.
+    /// Restart the current transaction, with the same values.
     fn again(&mut self) {}
 
-    /// Give the current transaction up: the next request begins another.
+    /// Give up the current transaction; the next request begins another one.
     fn abandon(&mut self) {}
 }
 
-/// The names of what scripts ask, in the order of the indexes of [`Request`].
+/// The names of statements and transactions, in the order of the indexes of [`Request`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     pub statements: Vec<String>,

@@ -1,7 +1,7 @@
 //! The traits between the engine and a database: bytes on one side, connections on the other.
 //!
-//! A [`Protocol`] knows bytes and no sockets, a [`Session`] is a connection that was logged in and
-//! never waits. The engine is generic over both, so that neither costs a call through a pointer.
+//! A [`Protocol`] handles bytes without sockets; a [`Session`] is a logged-in, non-blocking
+//! connection. The engine is generic over both, so neither costs an indirect call.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -9,55 +9,60 @@ use std::os::fd::AsFd;
 use crate::script::{Row, RowFormat, WhichRow};
 use crate::{ProtocolError, ServerError};
 
-/// A wire protocol, as far as a client needs it that sends ready requests and follows the answers.
+/// A wire protocol, as far as a client needs it to send ready-made requests and follow the answers.
 pub trait Protocol {
     type Answers: AnswerReader;
 
-    /// The request that rolls the open transaction back.
+    /// The request that rolls back the open transaction.
     const ROLLBACK: &'static [u8];
 
-    /// The message of a client that disconnects; it has no answer.
+    /// The message that a client sends before it disconnects; it has no answer.
     const QUIT: &'static [u8];
 }
 
 /// A reader that follows the answers of one connection, in pieces of any length.
 ///
-/// After an error neither the reader nor its connection is of any use.
+/// After an error, neither the reader nor its connection can be used any more.
 pub trait AnswerReader: Default + Send {
-    /// Take bytes up to the end of the current answer.
+    /// Consume bytes up to the end of the current answer.
     fn feed(&mut self, bytes: &[u8]) -> Result<FeedResult, ProtocolError>;
 
-    /// Keep a row of the next answer, and with the first one those after it as far as they are short.
+    /// Keep a row of the next answer. With the first row, the rows after it are kept too, up to a
+    /// size limit.
     fn keep_row(&mut self, which: WhichRow, format: RowFormat);
 
-    /// Return the row that was kept of the answer that has just ended; None where it has no row.
+    /// Return the row kept of the answer that has just ended; None if it has no row.
     fn take_row(&mut self) -> Result<Option<Row>, ProtocolError>;
 
-    /// Return all rows of that answer, where its first row was kept; too long ones are an error.
+    /// Return all rows of that answer, if its first row was kept; an error if they are too long.
     fn take_rows(&mut self) -> Result<Vec<Row>, ProtocolError>;
 
-    /// Forget the row that was kept, without reading it.
+    /// Drop the kept row without parsing it.
     fn forget_row(&mut self);
 }
 
-/// A logged-in connection. Neither `read` nor `write` waits: both fail with `WouldBlock` instead.
+/// A logged-in connection. `read` and `write` do not block: they fail with `WouldBlock` instead.
 pub trait Session: AsFd + Send {
     type Protocol: Protocol;
 
-    /// Take the bytes that have come, all if they do not fill the buffer; 0 is the end of the stream.
+    /// Read the bytes that have arrived: all of them, unless they fill the buffer. 0 is the end of
+    /// the stream.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Send what can be sent now, and return the bytes taken; some may be kept: see [`Self::wants_write`].
+    /// Send what can be sent now, and return the number of consumed bytes. Some may be buffered:
+    /// see [`Self::wants_write`].
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Return true where `write` has kept bytes: call it again, even with none, once the socket is writable.
+    /// Return whether `write` has buffered bytes: call it again, even with no bytes, when the
+    /// socket is writable.
     fn wants_write(&self) -> bool;
 
     /// Return the client's end of the connection.
     fn peer_address(&self) -> io::Result<PeerAddress>;
 }
 
-/// The client's end of a connection, which identifies the server's: the inode of a UNIX socket, or a port.
+/// The client's end of a connection, which identifies the server's end: the inode of a Unix socket,
+/// or a TCP port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerAddress {
     Unix { inode: u64 },
@@ -67,7 +72,7 @@ pub enum PeerAddress {
 /// The outcome of one call of [`AnswerReader::feed`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct FeedResult {
-    /// Bytes taken; less than the call offered only where an answer ends before them.
+    /// The number of consumed bytes; less than offered only if an answer ends before them.
     pub consumed: usize,
     pub end: Option<AnswerSummary>,
 }
@@ -75,15 +80,15 @@ pub struct FeedResult {
 /// The summary of a whole answer to one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AnswerSummary {
-    /// Rows of all results of the answer.
+    /// The number of rows, over all results of the answer.
     pub rows: u64,
-    /// Rows that were changed, of all results of the answer.
+    /// The number of changed rows, over all results of the answer.
     pub affected_rows: u64,
-    /// The last number that the server gave to an inserted row; 0 where it gave none.
+    /// The last auto-increment value that the server returned; 0 if there is none.
     pub last_insert_id: u64,
-    /// Warnings of the last result.
+    /// The number of warnings of the last result.
     pub warnings: u16,
-    /// Length of the answer on the wire, headers included.
+    /// The length of the answer on the wire, with headers.
     pub bytes: u64,
     pub error: Option<Box<ServerError>>,
 }

@@ -1,16 +1,18 @@
-//! Text of others, made safe to show: control and invisible characters become visible escapes.
+//! Makes text from other sources safe to print: control and invisible characters become visible
+//! escapes.
 //!
-//! A server's version or an error of its may hold escape sequences that a terminal obeys (OSC 52 sets
-//! the clipboard), or characters that reorder or hide what is beside them. The rules are those of
-//! `millrace/shown_text.py`; a test (`tests/unit/test_shown_text.py`) compares the ranges of the two.
+//! A server's version or error message may contain escape sequences that a terminal executes (OSC
+//! 52 sets the clipboard), or characters that reorder or hide the text around them.
+//! `millrace/shown_text.py` has the same rules; a test (`tests/unit/test_shown_text.py`) compares
+//! the ranges.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// As much of a server's words as is kept; servers send 512 bytes at most.
+/// The maximum length of a quoted server text; servers send at most 512 bytes.
 const EXCERPT_BYTES: usize = 1024;
 
-/// First and last of the characters above ASCII that are not drawn.
+/// Ranges of invisible characters above ASCII: the first and the last character.
 #[rustfmt::skip]
 const HIDDEN: [(char, char); 29] = [
     ('\u{80}', '\u{9f}'), ('\u{ad}', '\u{ad}'), ('\u{34f}', '\u{34f}'), ('\u{600}', '\u{605}'),
@@ -24,19 +26,21 @@ const HIDDEN: [(char, char); 29] = [
     ('\u{1d159}', '\u{1d159}'), ('\u{1d173}', '\u{1d17a}'), ('\u{e0000}', '\u{e0fff}'),
 ];
 
-/// Return `text` with visible escapes for all that is not drawn, but for newlines and tabs.
+/// Return `text` with visible escapes for invisible characters, except newlines and tabs.
 pub fn shown(text: &str) -> Cow<'_, str> {
     escaped(text, |sign| !matches!(sign, '\n' | '\t') && is_hidden(sign), put_escape)
 }
 
-/// Return `text` for a place of one line: the same with newlines and tabs escaped too.
+/// Return `text` for a single line: as `shown`, but newlines and tabs are escaped too.
 pub fn shown_line(text: &str) -> Cow<'_, str> {
     escaped(text, is_hidden, put_escape)
 }
 
-/// Return a JSON document with such characters escaped as JSON does it: it holds the same.
+/// Return a JSON document with invisible characters as JSON escapes, which do not change its
+/// content.
 pub fn shown_json(document: &str) -> Cow<'_, str> {
-    // Control characters of ASCII are escaped already; newlines stand between values.
+    // JSON already escapes the control characters of ASCII in strings; newlines only separate
+    // values.
     escaped(
         document,
         |sign| sign > '~' && is_hidden(sign),
@@ -48,12 +52,12 @@ pub fn shown_json(document: &str) -> Cow<'_, str> {
     )
 }
 
-/// Return the beginning of what a server says, which can be long.
+/// Return the beginning of a server's text, which can be long.
 pub fn excerpt(text: &str) -> String {
     beginning(text, EXCERPT_BYTES)
 }
 
-/// Return the beginning of a text, at most this number of bytes, and dots where there is more.
+/// Return the beginning of a text, at most this number of bytes, with dots if there is more.
 pub fn beginning(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! Bytes recorded from real servers, decoded by us and by a second client library.
+//! Bytes recorded from real servers, decoded by this crate and by another client library.
 
 use std::fs;
 use std::path::PathBuf;
@@ -27,10 +27,10 @@ use protocol::mysql::{Parameter, Prepared};
 
 const SERVERS: usize = 8;
 
-/// The framing this client agrees on, for both libraries.
+/// The capabilities that determine the framing, for both libraries.
 const CAPABILITIES: CapabilityFlags = CapabilityFlags::CLIENT_PROTOCOL_41;
 
-/// The recorded files of a target whose names end so.
+/// Return the recorded files of a target whose names end with `name`.
 fn recorded(target: &str, name: &str) -> Vec<(String, Vec<u8>)> {
     let place = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(target);
     let files: Vec<_> = fs::read_dir(place)
@@ -50,7 +50,7 @@ fn messages(bytes: &[u8]) -> Vec<Vec<u8>> {
     std::iter::from_fn(|| decoder.next_message().unwrap()).collect()
 }
 
-/// The columns and the rows of the only result set of an answer.
+/// Return the columns and the rows of the only result set of an answer.
 fn result_set(bytes: &[u8]) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let messages = messages(bytes);
     let count = usize::from(reply::parse_column_count(&messages[0]).unwrap().get());
@@ -78,7 +78,7 @@ fn their_error(message: &[u8]) -> ServerError {
 fn greetings() {
     for (name, bytes) in recorded("greeting", "greeting") {
         let ours = Greeting::parse(&bytes).unwrap();
-        // This library takes the zero at the end for granted, which MySQL 5.5.9 forgets.
+        // The other library requires the terminating zero, which MySQL 5.5.9 omits.
         let whole = if bytes.ends_with(&[0]) { bytes } else { [bytes.as_slice(), &[0]].concat() };
         let theirs: HandshakePacket<'_> = ParseBuf(&whole).parse(()).unwrap();
         let version = theirs.server_version_str();
@@ -182,7 +182,7 @@ fn their_texts(row: Row, columns: &[TheirColumn]) -> Vec<Option<String>> {
     values.map(|(value, column)| text_of(value, column)).collect()
 }
 
-/// The text of a value of the other library.
+/// Return a value of the other library as text.
 fn text_of(value: TheirValue, column: &TheirColumn) -> Option<String> {
     let time = |h: u64, m: u8, s: u8, us: u32| {
         let fraction = format!(".{us:06}");
@@ -243,7 +243,8 @@ proptest! {
 
         let mut theirs = Vec::new();
         ComStmtExecuteRequestBuilder::new(statement).build(&values).0.serialize(&mut theirs);
-        // They declare text as VAR_STRING and NULL as NULL, we declare both as STRING.
+        // The other library declares text as VAR_STRING and NULL as NULL; this crate declares both
+        // as STRING.
         let types = 10 + values.len().div_ceil(8) + 1;
         for at in 0..values.len() {
             let declared = &mut theirs[types + 2 * at];

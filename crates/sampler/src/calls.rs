@@ -1,37 +1,38 @@
-//! The subjects of the system calls that threads block in.
+//! The system calls in which threads block, and the meaning of their arguments.
 
 use libc::c_long;
 
-/// The subject of a system call, as far as its number tells.
+/// The purpose of a system call, and the arguments that refer to descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It waits: for a lock, for a time, for requests that were queued. There is no more to tell.
+    /// Waits for a lock, for a time, or for queued requests; no argument is a descriptor.
     Wait,
-    /// It waits on the descriptor that is its first argument.
+    /// Waits for the descriptor in its first argument.
     WaitOn,
-    /// It waits on descriptors: their list is the first argument, their number the second.
+    /// Waits for descriptors: the first argument is their list, the second their number.
     Poll,
-    /// It waits on descriptors below its first argument.
+    /// Waits for descriptors below its first argument.
     Select,
-    /// It does something with the descriptor that is its first argument.
+    /// Uses the descriptor in its first argument.
     Use,
-    /// It writes to the descriptor that is its first argument.
+    /// Writes to the descriptor in its first argument.
     Write,
-    /// It makes durable what was written to the descriptor that is its first argument.
+    /// Flushes the descriptor in its first argument to disk.
     Sync,
-    /// It makes durable what was written to memory, which is a log: servers map no data to write it.
+    /// Flushes mapped memory to disk. That memory is a log: servers do not write data files through
+    /// mappings.
     SyncMemory,
     Other,
 }
 
-/// Newer than the numbers that `libc` has for this architecture.
+/// `libc` does not define the number of this newer call for this architecture.
 #[cfg(target_arch = "x86_64")]
 const IO_PGETEVENTS: c_long = 333;
 #[cfg(not(target_arch = "x86_64"))]
 const IO_PGETEVENTS: c_long = 292;
 
-/// Return the subject of the call of this number, on this processor's architecture.
-#[rustfmt::skip] // the calls are a table
+/// Return the kind of the system call with this number on this CPU architecture.
+#[rustfmt::skip] // a table of calls
 pub fn kind(number: c_long) -> Kind {
     if let Some(kind) = old_kind(number) {
         return kind;
@@ -58,7 +59,7 @@ pub fn kind(number: c_long) -> Kind {
     }
 }
 
-/// Call that newer architectures no longer have.
+/// Return the kind of a system call that newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
 fn old_kind(number: c_long) -> Option<Kind> {
     match number {

@@ -1,4 +1,4 @@
-//! The map from threads of the server to the statements of their clients, by the sockets between them.
+//! Maps the server's threads to the statements of their clients, by the sockets between them.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,14 +9,14 @@ use serde::Deserialize;
 use super::ThreadsError;
 use engine::statement_activity::StatementActivity;
 
-/// An activity file, and the slot of each of the server's sockets on it.
+/// An activity file, and the slot in it for each of the server's sockets.
 pub struct ConnectionMap {
     activity: StatementActivity,
-    /// By the socket's inode.
+    /// Slots by the socket's inode.
     slots: HashMap<u64, usize>,
 }
 
-/// As it is ordered.
+/// The map in the form in which a command contains it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Ordered {
@@ -25,7 +25,8 @@ struct Ordered {
 }
 
 impl ConnectionMap {
-    /// Read `{"path": "/proc/7/fd/3", "slots": {"4711": 0}}`: an activity file, and slots by inodes.
+    /// Parse `{"path": "/proc/7/fd/3", "slots": {"4711": 0}}`: the path of an activity file, and
+    /// slots by inode.
     pub fn parse(text: &str) -> Result<Self, ThreadsError> {
         let Ordered { path, slots } = serde_json::from_str(text).map_err(|_| {
             ThreadsError::Command(
@@ -44,18 +45,19 @@ impl ConnectionMap {
         Ok(Self { activity, slots })
     }
 
-    /// Return the slot of a server's socket; None where it is not a client's.
+    /// Return the slot of a server's socket; None if no client has the other end.
     pub fn slot(&self, inode: u64) -> Option<usize> {
         self.slots.get(&inode).copied()
     }
 
-    /// Return the current statement: 0 for none, else its number in [`Self::name`].
+    /// Return the current statement in a slot: 0 for none, else the number to pass to
+    /// [`Self::name`].
     #[inline]
     pub fn shown(&self, slot: usize) -> u32 {
         self.activity.shown(slot)
     }
 
-    /// Return the name of a statement; None for 0, which is none.
+    /// Return the name of a statement; None for 0.
     pub fn name(&self, shown: u32) -> Option<&str> {
         let index = shown.checked_sub(1)? as usize;
         self.activity.names().get(index).map(String::as_str)

@@ -1,20 +1,23 @@
-//! A sampler of the threads of another process, at random moments.
+//! Samples the threads of another process at random moments.
 //!
-//! A clock shows how long a thread was on a CPU, but not what it waited for otherwise. The kernel shows
-//! for each thread whether it is blocked, in which system call and with which arguments (`text`); the
-//! call's number says whether its first argument is a file descriptor (`calls`), and the descriptor what
-//! its object is (`targets`): a lock, a client's socket, a log, a data file. A sample (`thread`) disturbs
-//! the process no more than any other process that wants a CPU for some microseconds.
+//! CPU time shows how long a thread ran, but not what it waited for otherwise. The kernel reports
+//! for each thread whether it is blocked, in which system call and with which arguments (`text`).
+//! The call's number tells whether the first argument is a file descriptor (`calls`), and the
+//! descriptor identifies the object (`targets`): a lock, a client's socket, a log, a data file. A
+//! sample (`thread`) disturbs the process no more than any other program that needs a CPU for some
+//! microseconds.
 //!
-//! A tick (`sampler`) samples a few threads in turn, those that work much first and more often, and counts
-//! each sample (`tally`) for the time since the thread's previous one. This shows who waited while another
-//! thread made a log durable. Ticks come at random intervals, so that they meet no rhythm of the process,
-//! and rarely enough to cost a small share of a CPU at most (`pace`); they come on CPUs that are none of
-//! the threads' own (`scheduling`). Commands begin and end the counting (`session`).
+//! A tick (`sampler`) samples a few threads in turn, busy threads first and more often. Each sample
+//! counts (`tally`) for the time since the thread's previous sample. This also shows which threads
+//! waited while another thread flushed a log. Ticks come at random intervals, so that they do not
+//! match a rhythm of the process, and rarely enough to use at most a small share of a CPU (`pace`).
+//! They avoid CPUs to which threads of the process are pinned (`scheduling`). Commands start and
+//! stop the counting (`session`).
 //!
-//! Where clients publish their statements, a sample of a thread that serves one is a sample of its
-//! statement, too (`connection_map`). A thread's client is known from the first sample in which it waits
-//! on that client's socket, best before clients begin; earlier samples belong to no statement.
+//! If clients publish their statements, a sample of a thread that serves a client is also a sample
+//! of the client's statement (`connection_map`). A thread's client is known from the first sample
+//! in which the thread waits on the client's socket, ideally before clients begin; earlier samples
+//! belong to no statement.
 
 mod calls;
 mod connection_map;
@@ -36,7 +39,7 @@ use thiserror::Error;
 pub use report::Message;
 pub use session::{Settings, run};
 
-/// Why threads cannot be sampled.
+/// The reason why threads cannot be sampled.
 #[derive(Debug, Error)]
 pub enum ThreadsError {
     #[error("process {0} does not exist")]

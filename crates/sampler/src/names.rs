@@ -1,4 +1,4 @@
-//! Texts by number: counting goes by numbers, which are compared at once and copied.
+//! Interned texts: a text is represented by a number, which is cheap to compare and to copy.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name(usize);
 
-/// All texts that were met.
+/// All interned texts.
 #[derive(Debug, Default)]
 pub struct Names {
     texts: Vec<Rc<str>>,

@@ -1,25 +1,25 @@
-//! The pace of ticks.
+//! The intervals between ticks.
 
 use std::time::Duration;
 
 use datagen::random::Random;
 
-/// The weight of the last tick in the mean of what ticks cost.
+/// The weight of the last tick in the moving average of a tick's cost.
 const WEIGHT: f64 = 1.0 / 16.0;
 
-/// Random intervals between ticks, so long that the ticks cost no more than they may.
+/// Random intervals between ticks, long enough that ticks stay within their CPU budget.
 pub struct Pace {
-    /// At the highest rate.
+    /// The mean interval at the maximum rate.
     shortest_s: f64,
-    /// CPU time by time.
+    /// The maximum share of a CPU.
     budget: f64,
-    /// The mean CPU time of recent ticks; None before the first.
+    /// The moving average of a tick's CPU time; None before the first tick.
     cost_s: Option<f64>,
     random: Random,
 }
 
 impl Pace {
-    /// `rate_hz` and `budget` must be above 0.
+    /// `rate_hz` (the maximum rate) and `budget` (the maximum share of a CPU) must be above 0.
     pub fn new(rate_hz: f64, budget: f64, seed: u64) -> Self {
         Self {
             shortest_s: 1.0 / rate_hz,
@@ -29,13 +29,13 @@ impl Pace {
         }
     }
 
-    /// Take the CPU time of a tick and of everything that went with it.
+    /// Record the CPU time of a tick and of all work related to it.
     pub fn spent(&mut self, cpu_s: f64) {
         let mean_s = self.cost_s.unwrap_or(cpu_s);
         self.cost_s = Some(mean_s + WEIGHT * (cpu_s - mean_s));
     }
 
-    /// Draw the time to wait: from half to one and a half times the mean, each as likely.
+    /// Draw the time to wait: uniform from half to one and a half times the mean.
     pub fn interval(&mut self) -> Duration {
         let mean_s = self.shortest_s.max(self.cost_s.unwrap_or(0.0) / self.budget);
         Duration::from_secs_f64(mean_s * (0.5 + self.random.unit()))
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Return the rate and the share of the CPU when ticks cost so much in turn.
+    /// Return the rate and the share of a CPU if ticks cost `costs_s` in turn.
     fn paced(mut pace: Pace, costs_s: &[f64]) -> (f64, f64) {
         let (mut time_s, mut cpu_s) = (0.0, 0.0);
         let mut ticks = 0.0;

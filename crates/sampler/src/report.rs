@@ -1,4 +1,4 @@
-//! The counts of a sampling, as JSON.
+//! The report of a sampling, as JSON.
 
 use libc::c_long;
 use serde::Serialize;
@@ -12,7 +12,7 @@ use super::thread::Thread;
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Message {
-    /// The process can be sampled; commands are read from now on.
+    /// The process can be sampled; from now on commands are read.
     Ready,
     #[serde(rename = "threads")]
     Report(Report),
@@ -20,7 +20,7 @@ pub enum Message {
 
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Ticks by time.
+    /// Ticks per second.
     rate_hz: f64,
     ticks: u64,
     #[serde(flatten)]
@@ -30,12 +30,12 @@ pub struct Report {
 
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct SamplingFacts {
-    /// CPU time that counting took.
+    /// CPU time of the sampler while it counted.
     pub cpu_s: f64,
-    /// Ticks did not wait for others to leave a CPU.
+    /// True if ticks could preempt other programs (real-time scheduling).
     pub realtime: bool,
     pub window_s: f64,
-    /// The process ended before the end was ordered.
+    /// True if the process ended before the command to end.
     pub ended: bool,
 }
 
@@ -43,16 +43,16 @@ pub struct SamplingFacts {
 struct ThreadReport {
     tid: u32,
     name: String,
-    /// The number of ticks at which the thread existed.
+    /// The number of ticks that sampled the thread.
     ticks: u64,
     states: Vec<StateReport>,
-    /// The same by what its client showed, for the samples at which that was known.
+    /// The same by the client's statement, for samples in which that was known.
     statements: Vec<StatementReport>,
 }
 
 #[derive(Debug, Serialize)]
 struct StatementReport {
-    /// Null where none was under way.
+    /// Null if no statement was under way.
     statement: Option<String>,
     states: Vec<StateReport>,
 }

@@ -1,4 +1,4 @@
-//! All threads of a process: who they are, and what they do at a tick.
+//! Samples all threads of a process: lists them, and counts their states at each tick.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -11,41 +11,41 @@ use super::targets::Targets;
 use super::text;
 use super::thread::{KernelTexts, Thread, ThreadSample};
 
-/// The time between two searches for new threads.
+/// The interval between searches for new threads.
 const LISTED_EVERY: Duration = Duration::from_millis(500);
 
-/// The number of threads that work much, and then of others, that a tick samples. Samples of many
-/// would take so long that the last ones show waits for threads that the sampler itself delayed.
+/// The number of busy threads, and then of other threads, that a tick samples. With more, the last
+/// samples would show waits for threads that the sampler itself delayed.
 const BUSY: usize = 2;
 const OTHERS: usize = 2;
 
-/// A thread works much that was on a CPU for this part of the time that the busiest one was.
+/// A thread is busy if its CPU time is at least this fraction (1/n) of the busiest thread's.
 const PART: u64 = 10;
 
 /// Samples the threads of a process and counts their states.
 pub struct Sampler {
     pid: u32,
     targets: Targets,
-    /// The statements of the clients; None where they publish none.
+    /// The current statements of clients; None if clients do not publish them.
     pub connections: Option<ConnectionMap>,
     /// In the order of their ids.
     threads: Vec<Thread>,
     ended: Vec<Thread>,
-    /// The threads whose turn it is at the next tick.
+    /// The threads to sample at the next tick.
     turn: Vec<usize>,
-    /// The answers of the kernel about them.
+    /// The kernel's texts about these threads.
     texts: Vec<(usize, KernelTexts)>,
-    /// The same at this tick, and what they do; None where they have ended.
+    /// The decoded samples of this tick; None for threads that have ended.
     samples: Vec<(usize, Option<ThreadSample>)>,
     pub ticks: u64,
-    /// Whose turn it is next.
+    /// The index from which the next busy and the next other threads are chosen.
     next_busy: usize,
     next_other: usize,
     listed_at: Instant,
 }
 
 impl Sampler {
-    /// Fails where the process does not exist, or its threads may not be inspected.
+    /// Fails if the process does not exist, or if permission to inspect its threads is denied.
     pub fn new(pid: u32) -> Result<Self, ThreadsError> {
         let mut sampler = Self {
             pid,
@@ -65,7 +65,7 @@ impl Sampler {
         if sampler.threads.is_empty() {
             return Err(ThreadsError::Gone(pid));
         }
-        // Opening the files is allowed to more users than reading them.
+        // The kernel lets more users open these files than read them.
         for thread in &sampler.threads {
             let reported = thread.syscall_text().map_err(|source| refused(pid, source))?;
             if let Some(reported) = reported
@@ -77,7 +77,8 @@ impl Sampler {
         Ok(sampler)
     }
 
-    /// Read what clients show from now on. Threads that wait for their clients now are known to serve them.
+    /// Use the published statements from now on. Threads that are waiting for their clients now are
+    /// assigned to them.
     pub fn watch_connections(&mut self, connections: ConnectionMap) -> Result<(), ThreadsError> {
         self.list()?;
         let now = Instant::now();
@@ -92,7 +93,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// Count from nothing on, with the threads that there are now.
+    /// Reset the counts, and start with the current threads.
     pub fn begin(&mut self) -> Result<(), ThreadsError> {
         self.ticks = 0;
         self.ended.clear();
@@ -107,9 +108,10 @@ impl Sampler {
         Ok(())
     }
 
-    /// Look at those whose turn it is and count what they do; false where no thread is left.
+    /// Sample the chosen threads and count their states; return false if no thread is left.
     pub fn tick(&mut self) -> Result<bool, ThreadsError> {
-        // Before all else: whoever needs the CPU that this takes is kept from it, and others wait.
+        // Read all texts first: the CPU time used here delays threads of the process, so that
+        // others wait.
         let (threads, connections) = (&self.threads, self.connections.as_ref());
         let turn = self.turn.iter();
         let asked = turn.map(|&index| (index, threads[index].read_texts(connections)));
@@ -138,7 +140,7 @@ impl Sampler {
         if !ended.is_empty() {
             self.retire(|thread| !ended.contains(&thread.tid));
         }
-        // Where none is left, others may have begun since.
+        // If no thread is left, new ones may have started since the last search.
         if self.threads.is_empty() || now - self.listed_at >= LISTED_EVERY {
             self.list()?;
         }
@@ -146,7 +148,7 @@ impl Sampler {
         Ok(!self.threads.is_empty())
     }
 
-    /// Decide whose turn it is at the next tick.
+    /// Choose the threads to sample at the next tick.
     fn prepare(&mut self) {
         self.turn.clear();
         let busy = turn(&self.threads, true, BUSY, &mut self.next_busy);
@@ -154,7 +156,8 @@ impl Sampler {
         self.turn.extend(busy.into_iter().chain(others));
     }
 
-    /// Return true where a thread whose turn it is not makes a log durable, of those that did before.
+    /// Return whether a thread that this tick did not sample flushes a log; only threads that did
+    /// so before are checked.
     fn syncs_elsewhere(&mut self, now: Instant) -> bool {
         let Self { threads, targets, samples, .. } = self;
         threads.iter_mut().enumerate().any(|(index, thread)| {
@@ -166,7 +169,7 @@ impl Sampler {
         })
     }
 
-    /// Find threads that have begun or ended.
+    /// Find threads that have started or ended.
     fn list(&mut self) -> Result<(), ThreadsError> {
         self.listed_at = Instant::now();
         let tids = tids(self.pid)?;
@@ -183,7 +186,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// Find out which threads work much now.
+    /// Determine which threads are busy now.
     fn rank(&mut self) {
         let ran_ns: Vec<u64> = self.threads.iter_mut().map(Thread::ran_ns).collect();
         let most_ns = ran_ns.iter().max().copied().unwrap_or(0);
@@ -192,18 +195,18 @@ impl Sampler {
         }
     }
 
-    /// Put those aside that are not to be kept.
+    /// Move threads that are not to be kept to the ended ones.
     fn retire(&mut self, mut is_kept: impl FnMut(&Thread) -> bool) {
         let gone = self.threads.extract_if(.., |thread| !is_kept(thread));
         self.ended.extend(gone.filter(|thread| thread.tally.ticks() > 0));
     }
 
-    /// Take the names that the threads have now.
+    /// Read the current names of the threads.
     pub fn rename(&mut self) {
         self.threads.iter_mut().for_each(Thread::rename);
     }
 
-    /// Every thread with a sample, those that have ended too.
+    /// Return every thread with a sample, including ended ones.
     pub fn threads(&self) -> impl Iterator<Item = &Thread> {
         let all = self.threads.iter().chain(&self.ended);
         all.filter(|thread| thread.tally.ticks() > 0)
@@ -214,7 +217,7 @@ impl Sampler {
     }
 }
 
-/// Return the threads whose turn it is, `most` at most, of the busy or the others; the first one rotates.
+/// Return at most `most` of the busy or of the other threads; the first one rotates.
 fn turn(threads: &[Thread], busy: bool, most: usize, next: &mut usize) -> Vec<usize> {
     let all = (0..threads.len()).filter(|&index| threads[index].is_busy == busy);
     let (before, after): (Vec<usize>, Vec<usize>) = all.partition(|index| index < next);
@@ -224,7 +227,7 @@ fn turn(threads: &[Thread], busy: bool, most: usize, next: &mut usize) -> Vec<us
     turn.into_iter().take(most).collect()
 }
 
-/// Return the ids of the threads of a process, in order; none where the process does not exist.
+/// Return the ids of a process's threads in order; none if the process does not exist.
 fn tids(pid: u32) -> Result<Vec<u32>, ThreadsError> {
     let listing = format!("/proc/{pid}/task");
     let failed =
@@ -240,7 +243,7 @@ fn tids(pid: u32) -> Result<Vec<u32>, ThreadsError> {
             Ok(entry) => {
                 tids.extend(entry.file_name().to_str().and_then(|tid| tid.parse::<u32>().ok()));
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => break, // it has ended meanwhile
+            Err(error) if error.kind() == ErrorKind::NotFound => break, // the process has ended meanwhile
             Err(error) => return Err(failed(error)),
         }
     }

@@ -1,4 +1,4 @@
-//! The sampling of one process, from one command to another: a command is a line of text.
+//! Samples one process under the control of commands; a command is a line of text.
 
 use std::io;
 use std::mem;
@@ -19,20 +19,21 @@ use super::report::{Message, Report, SamplingFacts};
 use super::sampler::Sampler;
 use crate::scheduling;
 
-/// Uncounted ticks that give the first estimate of a tick's CPU time.
+/// Uncounted ticks for the first estimate of a tick's CPU time.
 const TRIAL_TICKS: u32 = 3;
 
-/// The process to sample, and the rate.
+/// The process to sample, and the limits of the sampling.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     pub pid: u32,
-    /// Ticks a second, at most. Above 0.
+    /// The maximum number of ticks per second, above 0.
     pub rate_hz: f64,
-    /// CPU time by time, at most. Above 0.
+    /// The maximum share of a CPU, above 0.
     pub budget: f64,
 }
 
-/// Sample between the commands to begin and to end, or until the process ends, and write what was counted.
+/// Sample from the command to begin until the command to end, or until the process ends, and write
+/// the counts.
 pub fn run(
     settings: Settings,
     input: impl AsFd,
@@ -90,7 +91,7 @@ pub fn run(
     emit(&Message::Report(report)).map_err(ThreadsError::Output)
 }
 
-/// Return the next command; None where it is time for a tick before.
+/// Return the next command; None if a tick is due first.
 fn next(
     control: &mut Control<impl AsFd>,
     pace: Option<&mut Pace>,
@@ -105,19 +106,19 @@ fn next(
 #[derive(Debug, PartialEq, Eq)]
 enum Command {
     Line(String),
-    /// Standard input has ended.
+    /// Standard input was closed.
     HangUp,
 }
 
-/// Lines that come whenever they are written.
+/// Reads lines as they arrive.
 struct Control<F> {
     input: F,
-    /// The bytes after the last whole line.
+    /// The bytes after the last complete line.
     rest: Vec<u8>,
 }
 
 impl<F: AsFd> Control<F> {
-    /// Return the next command; None where none comes within the timeout.
+    /// Return the next command; None if none arrives within the timeout.
     fn next(&mut self, timeout: Option<Duration>) -> io::Result<Option<Command>> {
         let until = timeout.map(|timeout| Instant::now() + timeout);
         loop {
@@ -150,26 +151,28 @@ impl<F: AsFd> Control<F> {
     }
 }
 
-/// Let ticks preempt others: else a busy host delays them. True where allowed; the timer is precise anyway.
+/// Let ticks preempt other programs, because a busy host would delay them. Return whether that is
+/// allowed. The timer is precise in any case.
 fn be_punctual() -> bool {
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     scheduling::enter(libc::SCHED_FIFO, 1).is_ok()
 }
 
-/// Up to four files are open for each thread. Where that is not allowed, opening them says so.
+/// Raise the limit of open files: each thread needs up to four. If this is denied, opening a file
+/// reports an error later.
 fn allow_many_files() {
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
 }
 
-/// Return the CPU time of this thread, which is all that this program has.
+/// Return the CPU time of this thread, the only one of this program.
 fn cpu_s() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Another one each time.
+/// Return a seed that differs in each run.
 fn seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |since| since.as_secs() ^ u64::from(since.subsec_nanos()) << 32)

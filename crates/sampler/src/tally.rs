@@ -6,14 +6,15 @@ use super::names::Name;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
-    /// The kernel's: R is on a CPU or waits for one, S waits, D waits and cannot be interrupted.
+    /// The kernel's letter: R runs or waits for a CPU, S sleeps, D waits uninterruptibly.
     pub letter: char,
-    /// None where it runs; -1 where it is blocked outside of system calls.
+    /// The number of the system call. None if the thread runs; -1 if it is blocked outside of
+    /// system calls.
     pub syscall: Option<c_long>,
     pub target: Option<Name>,
-    /// The function of the kernel that it is blocked in.
+    /// The kernel function in which it is blocked.
     pub wchan: Option<Name>,
-    /// The functions of the kernel on its stack down to that one, joined by semicolons.
+    /// The kernel functions on its stack, down to `wchan`, joined by semicolons.
     pub stack: Option<Name>,
 }
 
@@ -26,9 +27,9 @@ impl State {
 pub struct StateCount {
     pub state: State,
     pub times: u64,
-    /// For how long: each time stands for the time since the one before.
+    /// The time in this state: each sample counts for the time since the thread's previous sample.
     pub seconds: f64,
-    /// The number of these ticks at which another thread was making a log durable.
+    /// The number of these samples during which another thread was flushing a log.
     pub during_sync: u64,
 }
 

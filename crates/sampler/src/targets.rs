@@ -1,4 +1,4 @@
-//! The files behind the descriptors of a process.
+//! The objects behind a process's file descriptors.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,41 +12,41 @@ use nix::unistd::Pid;
 use super::names::{Name, Names};
 use super::text::writes_through;
 
-/// The time for which a finding is believed: servers rarely reuse descriptors.
+/// The lifetime of a cached result: servers rarely reuse descriptors.
 const FRESH_FOR: Duration = Duration::from_secs(1);
 
-/// The target of a call that waits for descriptors and was given none: it waits for a time.
+/// The target of a call that waits for an empty list of descriptors, and so only for a time.
 pub const NOTHING: &str = "[no descriptors]";
 
-/// The kind of file behind a descriptor.
+/// The object behind a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     pub name: Name,
     pub kind: TargetKind,
-    /// The inode of a socket; None where it is none.
+    /// The inode of a socket; None for other objects.
     pub socket: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetKind {
-    /// A socket, a pipe, or something of the kernel: no file.
+    /// Not a file: a socket, a pipe, or an object of the kernel.
     Channel,
     /// Any other file.
     File,
-    /// A log of transactions; written through, if what is written to it is durable at once.
+    /// A transaction log. `written_through`: writes to it are durable at once.
     Log { written_through: bool },
 }
 
-/// The descriptors of a process, as far as they were asked for.
+/// The descriptors of a process that were looked up, with a cache.
 pub struct Targets {
     pid: u32,
     pub names: Names,
     behind: HashMap<i32, Cached<Target>>,
-    /// The one descriptor in a list for `poll`, by the list's address.
+    /// The only descriptor in a list for `poll`, by the address of the list.
     polled: HashMap<u64, Cached<i32>>,
 }
 
-/// A finding and its time; None where nothing could be found out.
+/// A result of a lookup and its time; None if the lookup failed.
 #[derive(Clone, Copy)]
 struct Cached<T> {
     at: Instant,
@@ -60,7 +60,7 @@ impl Targets {
 
     pub fn behind(&mut self, argument: u64, now: Instant) -> Option<Target> {
         #[allow(clippy::cast_possible_truncation)]
-        // an int, whatever the register's upper half holds
+        // an int, so the upper half of the register is ignored
         let descriptor = argument as i32;
         if let Some(known) = fresh(self.behind.get(&descriptor), now) {
             return known.what;
@@ -70,7 +70,8 @@ impl Targets {
         what
     }
 
-    /// Return the polled target where that is one descriptor, or none.
+    /// Return the object that `poll` waits for, if its list has one descriptor or none; otherwise
+    /// None.
     pub fn polled(&mut self, list: u64, count: u64, now: Instant) -> Option<Target> {
         match count {
             0 => Some(self.nothing()),
@@ -109,7 +110,7 @@ impl Targets {
         Some(Target { name: self.names.number(&text), kind, socket: socket(&text) })
     }
 
-    /// Return the number at an address in the process, with which an entry for `poll` begins.
+    /// Return the descriptor at an address of the process, with which an entry for `poll` begins.
     fn read_number(&self, address: u64) -> Option<i32> {
         let mut bytes = [0; 4];
         let pid = Pid::from_raw(self.pid.try_into().ok()?);
@@ -119,20 +120,20 @@ impl Targets {
     }
 }
 
-/// Return a finding while it is believed.
+/// Return a cached result if it is fresh.
 fn fresh<T>(found: Option<&Cached<T>>, now: Instant) -> Option<&Cached<T>> {
     found.filter(|found| now.saturating_duration_since(found.at) < FRESH_FOR)
 }
 
-/// Return the inode of a socket by the link of its descriptor, `socket:[4711]`.
+/// Return the inode of a socket from its descriptor's link, such as `socket:[4711]`.
 fn socket(link: &str) -> Option<u64> {
     let inode = link.strip_prefix("socket:[")?.strip_suffix(']')?;
     inode.parse().ok()
 }
 
-/// Return true where a file is a log that transactions wait for: a redo log (`ib_logfile0`,
+/// Return whether a file is a log that transactions wait for: a redo log (`ib_logfile0`,
 /// `#innodb_redo/#ib_redo7`, `aria_log.00000001`, `000012.log` of `RocksDB`), a binary log
-/// (`binlog.000012`) or the coordinator's (`tc.log`).
+/// (`binlog.000012`) or the log of the transaction coordinator (`tc.log`).
 fn is_log(path: &Path) -> bool {
     let text = path.to_string_lossy();
     let text = text.strip_suffix(" (deleted)").unwrap_or(&text);
@@ -211,7 +212,7 @@ mod tests {
         assert!(name.starts_with("socket:["), "{name}");
         assert_eq!(kind, TargetKind::Channel);
         assert_eq!(found(0xffff_ffff), None);
-        // The upper half of a register does not belong to an int.
+        // The upper half of the register does not belong to the int.
         assert!(found(argument(&socket) | 1 << 40).is_some());
     }
 

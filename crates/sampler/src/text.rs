@@ -1,4 +1,4 @@
-//! The kernel's texts about threads and descriptors.
+//! Parses the kernel's texts about threads and descriptors.
 
 use std::str;
 
@@ -6,16 +6,16 @@ use libc::c_long;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
-    /// It is on a CPU or waits for one.
+    /// Runs or waits for a CPU.
     Running,
-    /// It is blocked outside of system calls, in a page fault for example.
+    /// Blocked outside of system calls, for example in a page fault.
     Blocked,
-    /// It is blocked in a system call, with these first arguments.
+    /// Blocked in a system call with these first two arguments.
     Calling { number: c_long, arguments: [u64; 2] },
 }
 
-/// Read `/proc/PID/task/TID/syscall`: `running`, or the call's number, six arguments and two
-/// registers, or -1 and the registers. None where it is none of these.
+/// Parse `/proc/PID/task/TID/syscall`: `running`; or the call's number, six arguments and two
+/// registers; or -1 and the registers. Return None for any other text.
 pub fn parse_syscall(text: &[u8]) -> Option<Activity> {
     let text = str::from_utf8(text).ok()?.trim_ascii_end();
     if text == "running" {
@@ -32,7 +32,8 @@ pub fn parse_syscall(text: &[u8]) -> Option<Activity> {
     }
 }
 
-/// Return the letter of a thread's state in `/proc/PID/task/TID/stat`, after a name that may hold anything.
+/// Return the state's letter in `/proc/PID/task/TID/stat`. It follows the thread's name, which may
+/// contain any character.
 pub fn state(text: &[u8]) -> Option<char> {
     let end = text.iter().rposition(|&byte| byte == b')')?;
     match text.get(end + 1..end + 3)? {
@@ -41,13 +42,13 @@ pub fn state(text: &[u8]) -> Option<char> {
     }
 }
 
-/// Return the time a thread was on a CPU, the first number of `/proc/PID/task/TID/schedstat`.
+/// Return a thread's CPU time, the first number of `/proc/PID/task/TID/schedstat`.
 pub fn ran_ns(text: &[u8]) -> Option<u64> {
     str::from_utf8(text).ok()?.split(' ').next()?.parse().ok()
 }
 
-/// Return the functions of `/proc/PID/task/TID/stack`, the outermost first and joined by
-/// semicolons; None where the innermost is another than `wchan`, since the thread has gone on then.
+/// Return the functions of `/proc/PID/task/TID/stack`, the outermost first, joined by semicolons.
+/// Return None if the innermost function is not `wchan`, because the thread has continued since.
 pub fn stack(text: &str, wchan: &str) -> Option<String> {
     let functions = text.lines().filter_map(|line| {
         let (_, place) = line.split_once("] ")?;
@@ -61,7 +62,8 @@ pub fn stack(text: &str, wchan: &str) -> Option<String> {
     Some(functions.join(";"))
 }
 
-/// Return true where writes to a file are durable at once (`O_DSYNC`, `O_SYNC`), by `/proc/PID/fdinfo/N`.
+/// Return whether writes to a file are durable at once (`O_DSYNC`, `O_SYNC`), by
+/// `/proc/PID/fdinfo/N`.
 pub fn writes_through(text: &str) -> bool {
     let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = flags.and_then(|octal| libc::c_int::from_str_radix(octal.trim(), 8).ok());

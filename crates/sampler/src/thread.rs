@@ -1,4 +1,4 @@
-//! One thread of the process, and what it does at a moment.
+//! One thread of the process: its files in /proc, and its state at a sample.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -13,64 +13,64 @@ use super::tally::{State, Tally};
 use super::targets::{TargetKind, Targets};
 use super::text::{self, Activity};
 
-/// More than the kernel says about a call, or about a state up to what is wanted.
+/// The maximum length that is read of `syscall` and `stat`.
 const TEXT_BYTES: usize = 512;
 
-/// More than a stack of the kernel's takes: it has 64 functions at most, and mostly few.
+/// More than a kernel stack needs, which has at most 64 functions.
 const STACK_BYTES: usize = 4096;
 
-/// A thread, by the kernel's files about it, which are opened once and read for each sample.
+/// A thread and its files in /proc, which are opened once and read for each sample.
 pub struct Thread {
     pub tid: u32,
     directory: PathBuf,
     pub name: String,
     syscall: File,
-    /// These once they are needed.
+    /// Opened when first needed.
     state: Option<File>,
     wchan: Option<File>,
     stack: Option<File>,
     pub tally: Tally,
-    /// The same by what its client showed, without where in the kernel.
+    /// The same by the client's statement, without `wchan` and `stack`.
     pub by_statement: Vec<Tally>,
-    /// The place of its client on the activity file, once that is known.
+    /// The slot of the thread's client in the activity file; None until it is known.
     slot: Option<usize>,
-    /// Its CPU time at the last reading.
+    /// The thread's CPU time when it was last read.
     ran_ns: u64,
-    /// It works much, so that it is looked at first.
+    /// True if the thread is busy, and so sampled first.
     pub is_busy: bool,
-    /// Some sample found it making a log durable.
+    /// True if any sample found the thread flushing a log.
     pub has_synced: bool,
-    /// The time of the last sample, or of the last that could have been.
+    /// The time of the last sample, or of the start of the counting.
     since: Instant,
 }
 
-/// The kernel's words about a thread.
+/// The kernel's text about a thread, and its client's statement.
 #[derive(Clone, Copy)]
 pub struct KernelTexts {
     text: [u8; TEXT_BYTES],
     length: usize,
-    /// The statement of its client; None where that is not known.
+    /// The client's current statement; None if the client is not known.
     shown: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadSample {
     pub state: State,
-    /// It is making a log durable.
+    /// True if the thread is flushing a log.
     pub syncs_log: bool,
-    /// The socket that it waits on or writes to, by its inode.
+    /// The inode of the socket that the thread waits for or writes to.
     pub socket: Option<u64>,
-    /// The statement of its client; None where that is not known.
+    /// The client's current statement; None if the client is not known.
     pub shown: Option<u32>,
 }
 
 impl Thread {
-    /// Open the files of a thread; None where it has ended.
+    /// Open the files of a thread; return None if it has ended.
     pub fn open(pid: u32, tid: u32) -> io::Result<Option<Self>> {
         let directory = PathBuf::from(format!("/proc/{pid}/task/{tid}"));
         let syscall = match File::open(directory.join("syscall")) {
             Ok(file) => file,
-            // A kernel that does not tell has the directory, but not the file in it.
+            // A kernel without this feature has the directory, but not the file in it.
             Err(error) if has_ended(&error) && !directory.exists() => return Ok(None),
             Err(error) => return Err(error),
         };
@@ -94,14 +94,14 @@ impl Thread {
         Ok(thread.letter().map(|_| thread))
     }
 
-    /// Take the name that the thread has now; servers give it after it has begun.
+    /// Read the current name of the thread; servers set it after the start of the thread.
     pub fn rename(&mut self) {
         if let Ok(name) = fs::read(self.directory.join("comm")) {
             self.name = String::from_utf8_lossy(name.trim_ascii_end()).into_owned();
         }
     }
 
-    /// Read its activity in the kernel's words. None where it has ended.
+    /// Read what the kernel reports about the thread's system call; None if the thread has ended.
     pub fn syscall_text(&self) -> io::Result<Option<String>> {
         let mut text = [0; TEXT_BYTES];
         match self.syscall.read_at(&mut text, 0) {
@@ -111,7 +111,8 @@ impl Thread {
         }
     }
 
-    /// Read its client's statement and the kernel's words about it, to decode later; empty where it has ended.
+    /// Read the client's statement and the kernel's text, to be decoded later; the text is empty if
+    /// the thread has ended.
     pub fn read_texts(&self, connections: Option<&ConnectionMap>) -> KernelTexts {
         let shown = connections.zip(self.slot).map(|(connections, slot)| connections.shown(slot));
         let mut text = [0; TEXT_BYTES];
@@ -119,7 +120,7 @@ impl Thread {
         KernelTexts { text, length, shown }
     }
 
-    /// Decode its activity from the kernel's words just read. None where it has ended.
+    /// Decode the kernel's text just read; None if the thread has ended.
     pub fn decode(
         &mut self,
         texts: &KernelTexts,
@@ -152,7 +153,7 @@ impl Thread {
             Kind::SyncMemory | Kind::Other => blocked(self.letter()?),
             _ => 'D',
         };
-        // Where a thread waits for others, or for data, the call says it all.
+        // If a thread waits for others or for data, the system call alone describes the wait.
         let (wchan, stack) = if waits { (None, None) } else { self.place(&mut targets.names) };
         let name = target.map(|target| target.name);
         Some(ThreadSample {
@@ -163,14 +164,14 @@ impl Thread {
         })
     }
 
-    /// Count from nothing on.
+    /// Reset the counts.
     pub fn begin(&mut self, now: Instant) {
         self.tally = Tally::default();
         self.by_statement.clear();
         self.since = now;
     }
 
-    /// Count what it was seen to do, while another thread made a log durable or not.
+    /// Count a sample; `during_sync` is whether another thread was flushing a log.
     pub fn count(&mut self, sample: ThreadSample, now: Instant, during_sync: bool) {
         self.has_synced |= sample.syncs_log;
         let seconds = (now - self.since).as_secs_f64();
@@ -186,12 +187,13 @@ impl Thread {
         self.since = now;
     }
 
-    /// Take the socket that it was seen at for its client's, and keep that until another client's is seen.
+    /// Assign the client of the socket in the sample to the thread, until another client's socket
+    /// is sampled.
     pub fn assign_slot(&mut self, sample: ThreadSample, connections: &ConnectionMap) {
         self.slot = sample.socket.and_then(|inode| connections.slot(inode)).or(self.slot);
     }
 
-    /// Return its CPU time since the last call; 0 where the kernel does not tell.
+    /// Return the CPU time since the last call; 0 if the kernel does not report it.
     pub fn ran_ns(&mut self) -> u64 {
         let text = fs::read(self.directory.join("schedstat"));
         let ran_ns = text.ok().and_then(|text| text::ran_ns(&text));
@@ -200,13 +202,15 @@ impl Thread {
         self.ran_ns.saturating_sub(before)
     }
 
-    /// Return the letter of its state; None where it has ended, waited for by another process or not.
+    /// Return the letter of the thread's state; None if the thread has ended, even if it is a
+    /// zombie.
     fn letter(&mut self) -> Option<char> {
         let text = read(&mut self.state, TEXT_BYTES, || self.directory.join("stat"))?;
         text::state(&text).filter(|letter| !matches!(letter, 'Z' | 'X' | 'x'))
     }
 
-    /// Return the kernel's function that it is blocked in, and the stack down to it, as far as they are known.
+    /// Return the kernel function in which the thread is blocked, and the stack down to it, as far
+    /// as they are known.
     fn place(&mut self, names: &mut Names) -> (Option<Name>, Option<Name>) {
         let directory = &self.directory;
         let text = |file, name, bytes| {
@@ -232,12 +236,13 @@ fn syncs_log(kind: Kind, target: Option<TargetKind>) -> bool {
     }
 }
 
-/// Return the letter of a thread that was just blocked: one that has gone on could not be interrupted.
+/// Return the letter of a thread that was just blocked: if it already runs again, it was in an
+/// uninterruptible wait.
 fn blocked(letter: char) -> char {
     if letter == 'R' { 'D' } else { letter }
 }
 
-/// Read a file that stays open from the first time on, up to a number of bytes.
+/// Read a file up to a number of bytes; it is opened once and stays open.
 fn read(file: &mut Option<File>, bytes: usize, path: impl FnOnce() -> PathBuf) -> Option<Vec<u8>> {
     let file = match file {
         Some(file) => file,
@@ -249,7 +254,7 @@ fn read(file: &mut Option<File>, bytes: usize, path: impl FnOnce() -> PathBuf) -
     Some(text)
 }
 
-/// Return true where an error says that the thread has ended.
+/// Return whether an error means that the thread has ended.
 fn has_ended(error: &io::Error) -> bool {
     error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }

@@ -1,4 +1,5 @@
-//! Values that a transaction takes from answers, and steps that depend on them.
+//! Values that a transaction takes from the server's answers, and the conditions of steps that
+//! depend on them.
 
 use protocol::script::{Answer, Observe, Row, RowFormat};
 
@@ -9,17 +10,18 @@ use super::generator::{AnswerForm, AnswerPart, CompiledGenerator, LONGEST_ANSWER
 use super::statement::{Capture, Statement};
 use super::tails::Tail;
 
-/// A condition of a step.
+/// The condition of a step or a loop.
 #[derive(Debug)]
 pub struct Condition {
-    /// Generators of values that last: those of answers, and what is made from them.
+    /// The steps that make the value: generators of lasting values, that is, of answers and of values
+    /// computed from them.
     pub generation: Vec<GenerationStep>,
     pub slot: u16,
-    /// The step is done where the value is not 0, or where it is.
+    /// If true, the step runs if the value is not 0; otherwise it runs if the value is 0.
     pub wants_non_zero: bool,
 }
 
-/// Have each statement give the numbers that the generators `answers` are made from.
+/// Assign to each statement the values to capture for the generators `answers`.
 pub fn assign(statements: &mut [Statement], generators: &[CompiledGenerator], answers: &[u16]) {
     for (answer, &generator) in answers.iter().enumerate() {
         let generator = &generators[usize::from(generator)];
@@ -52,7 +54,7 @@ pub fn assign(statements: &mut [Statement], generators: &[CompiledGenerator], an
     }
 }
 
-/// Take the values of an answer to `statement` into `answers`.
+/// Store the captured values of an answer to `statement` in `answers`.
 pub fn take(
     statement: &Statement,
     answer: &Answer,
@@ -98,7 +100,7 @@ pub fn take(
 
 const NOT_WHOLE: &str = "not a whole number of 64 bits";
 
-/// Return the value in a column of a row; None for NULL.
+/// Return the value in a column of a row; None if it is NULL.
 fn value_in<'a>(
     statement: &Statement,
     row: &'a Row,
@@ -109,14 +111,15 @@ fn value_in<'a>(
     Ok(row.get(column).ok_or_else(missing)?.as_ref())
 }
 
-/// Return the error of a value that is `what`, which shows the beginning of it.
+/// Return an error message for a value that is `what`; it quotes the beginning of the value.
 fn wrong(statement: &Statement, column: usize, text: &str, what: &str) -> String {
     const SHOWN: usize = 40;
     let text: String = text.chars().take(SHOWN).collect();
     format!("column {} of statement {} gave {text:?}, which is {what}", column + 1, statement.name)
 }
 
-/// Remember where a long answer ended, or forget the end that a short one went on from.
+/// Remember where a long answer ended. After a short answer, forget the end that its statement
+/// continued from.
 pub fn remember(
     statement: &Statement,
     answer: &Answer,
@@ -138,7 +141,7 @@ pub fn remember(
     Ok(())
 }
 
-/// Return a number in units of 10^-scale; None where it is none, or has more digits.
+/// Return a number in units of 10^-scale; None if the text is not a number or has too many digits.
 fn units(text: &str, scale: u32) -> Option<i64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if whole.trim_start_matches('-').is_empty() {

@@ -1,35 +1,35 @@
-//! Arithmetic as workloads write it: numbers such as `{table_size}/2+1`, and generators that are
-//! computed from others, such as `if(order < 2101, 0, cents)`.
+//! Arithmetic in workloads: numbers such as `{table_size}/2+1`, and generators computed from other
+//! generators, such as `if(order < 2101, 0, cents)`.
 //!
-//! Both have `+ - * /`, a sign, parentheses, whole numbers and `{names}` of values. `/` rounds towards
-//! zero. What is computed from generators also has their names, `%`, `|` (of bits), comparisons, which
-//! are 1 or 0, and `if(condition, then, else)`.
+//! Both have `+ - * /`, a sign, parentheses, integers and `{names}` of values. `/` rounds towards
+//! zero. Computed generators also have the names of generators, `%`, `|` (bitwise), comparisons,
+//! which give 1 or 0, and `if(condition, then, else)`.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
 use datagen::expression::Operator;
 
-/// Parentheses deeper than this are refused, so that no text exhausts the stack.
+/// The maximum depth of parentheses, so that no text overflows the stack.
 const DEPTH: u32 = 64;
 
-/// A part of an expression, in the order in which a stack evaluates them.
+/// A part of an expression, in postfix order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
     Number(i128),
-    /// A value, of a name in braces.
+    /// The value with this name, written in braces.
     Value(String),
-    /// A generator, of a bare name.
+    /// The generator with this name, written without braces.
     Generator(String),
     Negate,
     Apply(Operator),
-    /// The second of three where the first is not 0, else the third.
+    /// If the first of three numbers is not 0, the second; otherwise the third.
     Choose,
 }
 
-/// Return the value of `expression`, or what is wrong with it. `value_of` knows the names.
+/// Return the value of `expression`, or an error message. `value_of` returns the value of a name.
 ///
-/// All is computed in 128 bits, so that products of two values do not overflow on the way.
+/// All numbers have 128 bits, so that products of two values do not overflow on the way.
 pub fn evaluate(
     expression: &str,
     value_of: &dyn Fn(&str) -> Result<i128, String>,
@@ -59,7 +59,8 @@ pub fn evaluate(
     i64::try_from(pop(&mut stack)).map_err(|_| "the result is too large".to_owned())
 }
 
-/// Return the parts of an expression, or its error. Those `of_generators` have more operators, bare names.
+/// Return the parts of an expression, or an error message. `of_generators` allows the operators and
+/// names of computed generators.
 pub fn parse(expression: &str, of_generators: bool) -> Result<Vec<Part>, String> {
     let characters = expression.chars().peekable();
     let mut reader = Reader { characters, of_generators, parts: Vec::new(), depth: 0 };
@@ -118,7 +119,7 @@ impl Reader<'_> {
         self.operands(Self::signed, &operators[..known])
     }
 
-    /// Read operands with any of the operators between them, from left to right.
+    /// Read operands joined by any of the operators, which group from left to right.
     fn operands(
         &mut self,
         operand: fn(&mut Self) -> Result<(), String>,
@@ -183,7 +184,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Read what follows `if`.
+    /// Read the parenthesized arguments of `if`.
     fn choice(&mut self) -> Result<(), String> {
         self.open()?;
         self.whole()?;
@@ -309,7 +310,7 @@ mod tests {
         }
     }
 
-    /// Return an expression with its value, computed separately in 128 bits.
+    /// Generate expressions, each with its value computed independently in 128 bits.
     fn expressions() -> impl Strategy<Value = (String, Option<i128>)> {
         let number = (0i128..1_000_000).prop_map(|n| (n.to_string(), Some(n)));
         number.prop_recursive(6, 40, 2, |inner| {

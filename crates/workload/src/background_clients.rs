@@ -6,19 +6,19 @@ use super::definition::{Definition, Value};
 use super::values::Values;
 use crate::validation::{ValidationError, find, refused};
 
-/// Clients of a group, at most.
+/// The maximum number of clients of a group.
 const MAX_CLIENTS: i64 = 10_000;
 
-/// A group of clients that repeat a test.
+/// A group of clients that repeat a test in the background.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     pub test: String,
     pub clients: u32,
-    /// Transactions a second of all of them; None where they are as fast as they can be.
+    /// Transactions per second of the whole group; None if it has no rate limit.
     pub rate: Option<f64>,
 }
 
-/// Return the background groups of the test `test`, in their order.
+/// Return the background groups of `test`, in their order.
 pub fn groups(
     definition: &Definition,
     defaults: &BTreeMap<String, Value>,

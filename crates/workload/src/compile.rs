@@ -1,4 +1,5 @@
-//! Statements from a definition: choices made, placeholders filled, texts cut at their parameters.
+//! Compiles statements of a definition: chooses by level, fills placeholders, and cuts texts at
+//! their parameters.
 
 use super::definition::{
     Definition, FixedOrByLevel, Protocol, Remember, Statement as Written, Terms as WrittenTerms,
@@ -11,13 +12,14 @@ use super::tails::Remembered;
 use super::values::{Values, mentions};
 use crate::validation::{ValidationError, find, refused};
 
-/// Longest command, so that each fits into one packet with room to spare.
+/// The maximum length of a command in bytes, so that it fits into one packet with room to spare.
 const MAX_LENGTH: usize = (1 << 24) - 1024;
 
-/// Rows of a long answer, its columns, and ends that a client remembers, at most.
+/// The maximum number of rows of a long answer, of its columns, and of ends that a client
+/// remembers.
 const MAX_REMEMBERED: i64 = 1 << 20;
 
-/// The inputs of the compilation of statements.
+/// The inputs for compiling statements.
 pub struct CompileContext<'a> {
     pub definition: &'a Definition,
     pub values: &'a Values,
@@ -25,7 +27,8 @@ pub struct CompileContext<'a> {
     pub protocol: Protocol,
 }
 
-/// The names of a statement's generators that its step makes, each with its key.
+/// The names of the generators that a statement needs from its step, each with its key in the
+/// definition.
 pub type RequiredGenerators = Vec<(String, String)>;
 
 impl CompileContext<'_> {
@@ -75,7 +78,7 @@ impl CompileContext<'_> {
         Ok((statement, needs))
     }
 
-    /// Compile what a statement remembers; `needs` gets the generators of its values.
+    /// Compile what a statement remembers; append the generators of the values to `needs`.
     fn remembered(
         &self,
         written: &Remember,
@@ -140,7 +143,7 @@ impl CompileContext<'_> {
             fixed.extend(pieces);
         }
         if names.is_empty() {
-            // Without tables, a name of one is unknown.
+            // Without tables, the name of a table is reported as unknown.
             fixed = split_at_marks(&self.values.fill(sql, key)?);
             marks = fixed.len() - 1;
         }
@@ -159,7 +162,7 @@ impl CompileContext<'_> {
     }
 }
 
-/// Texts cut at their question marks.
+/// The texts of a statement, cut at their question marks.
 struct SplitText {
     fixed: Vec<Box<[u8]>>,
     marks: usize,
@@ -191,7 +194,7 @@ pub fn statement_alone(definition: &Definition, name: &str) -> Result<(), Valida
     Ok(())
 }
 
-/// Return the generators that fill `marks` question marks, each with its key.
+/// Return the generators for `marks` question marks, each with its key.
 fn named(
     parameters: &[String],
     marks: usize,
@@ -206,7 +209,7 @@ fn named(
     Ok(named.map(|(at, name)| (name.clone(), format!("{key}.parameters[{at}]"))).collect())
 }
 
-/// Have the scope make the values of a text's parameters.
+/// Add the generators of a text's parameters to the scope.
 fn compile_parameters(
     needs: &RequiredGenerators,
     generators: &mut GeneratorCompiler<'_>,
@@ -219,7 +222,8 @@ fn compile_parameters(
     needs.iter().map(compile).collect()
 }
 
-/// Return a statement's text between its question marks; those in quotes are text.
+/// Return the parts of a statement's text between its question marks; a question mark in quotes is
+/// text.
 fn split_at_marks(sql: &str) -> Vec<Box<[u8]>> {
     let mut pieces = Vec::new();
     let mut piece = Vec::new();

@@ -1,5 +1,5 @@
-//! A workload's definition as it is written (TOML) or sent (JSON): the shape alone. docs/workloads.md
-//! explains each key and its default.
+//! The definition of a workload as written (TOML) or sent (JSON): only its structure, without
+//! validation of values. docs/workloads.md explains each key and its default.
 //!
 //! `{name}` in a text stands for a value: a parameter, a level, or one of the built-in names
 //! `{table}`, `{n}` (number of the table in its set, from 1), `{clients}`, and, in `client_setup`
@@ -32,7 +32,7 @@ pub enum Number {
     Integer(i64),
     Float(f64),
     Expression(String),
-    /// One of several, which a value chooses: see [`FixedOrByLevel`].
+    /// One of several alternatives, selected by a value: see [`FixedOrByLevel`].
     By {
         by: String,
         #[serde(flatten)]
@@ -40,7 +40,8 @@ pub enum Number {
     },
 }
 
-/// One thing, or one for each level: `{ by = "method", HANDLER = "...", default = "..." }` of any case.
+/// A fixed setting, or one for each level of a value: `{ by = "method", HANDLER = "...", default =
+/// "..." }`. The case of levels does not matter.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(untagged)]
 pub enum FixedOrByLevel<T> {
@@ -63,7 +64,7 @@ impl<T: Default> Default for FixedOrByLevel<T> {
 #[serde(default, deny_unknown_fields)]
 pub struct Definition {
     pub tables: BTreeMap<String, TableSet>,
-    /// Values that statements take as parameters, by name.
+    /// Generators of the values that statements take as parameters, by name.
     pub generators: BTreeMap<String, Generator>,
     pub statements: BTreeMap<String, Statement>,
     pub tests: BTreeMap<String, Test>,
@@ -86,7 +87,8 @@ pub struct TableSet {
     pub columns: Vec<Column>,
 }
 
-/// A loaded column. The generator refuses the keys that are of neither.
+/// A loaded column: keys of the column itself and of its generator. The generator rejects unknown
+/// keys.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 pub struct Column {
     pub name: String,
@@ -111,7 +113,8 @@ pub struct Statement {
     pub remember: Option<Remember>,
 }
 
-/// The ends of long answers that a client keeps: generators of kind `tail` take from them.
+/// The rules by which clients remember the ends of long answers; generators of kind `tail` take
+/// their values from these ends.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Remember {
@@ -121,7 +124,7 @@ pub struct Remember {
     pub at_most: Number,
 }
 
-/// A part of a statement that is repeated; each time its values are generated anew.
+/// A repeated part of a statement, with new values for each repetition.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Terms {
@@ -132,7 +135,7 @@ pub struct Terms {
     pub parameters: Vec<String>,
 }
 
-/// The transactions that clients repeat. Either `steps`, or `mix` with several weighted transactions.
+/// A transaction that clients repeat: either `steps`, or `mix` with several weighted transactions.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Test {
@@ -155,14 +158,14 @@ pub struct Test {
     pub background_clients: Vec<BackgroundClients>,
 }
 
-/// Clients that repeat a test while those of another one are measured.
+/// Clients that repeat another test in the background during the measurement of this test.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct BackgroundClients {
     pub test: String,
-    /// As many as of the other test by default.
+    /// Default: the number of clients of the measured test.
     pub clients: Option<Number>,
-    /// Transactions a second of all of them together, evenly spaced; as fast as they can by default.
+    /// Transactions per second of the whole group, evenly spaced. Default: no rate limit.
     pub rate: Option<Number>,
 }
 
@@ -173,7 +176,7 @@ pub struct Transaction {
     pub weight: Number,
     #[serde(default)]
     pub transaction: FixedOrByLevel<bool>,
-    /// False: its latencies are recorded as 0.
+    /// If false, its latencies are recorded as 0.
     #[serde(default = "yes")]
     pub timed: FixedOrByLevel<bool>,
     pub steps: Vec<Step>,
@@ -183,7 +186,8 @@ fn yes() -> FixedOrByLevel<bool> {
     FixedOrByLevel::Always(true)
 }
 
-/// Statements that share their values, new ones for each repetition; or a loop over steps; or a rollback.
+/// Statements that share values, which are new for each repetition; or a loop over steps; or a
+/// rollback.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
@@ -200,7 +204,7 @@ pub struct Step {
     pub unless: Option<String>,
 }
 
-/// The way statements are sent, but those that say `protocol = "text"`.
+/// The protocol of statements, except those with `protocol = "text"`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
@@ -213,11 +217,12 @@ pub enum Protocol {
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(remote = "Self", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Generator {
-    /// A whole number from `low` to `high`.
+    /// An integer from `low` to `high`.
     Integer(RandomNumber),
-    /// A number with digits after the point.
+    /// A number with digits after the decimal point.
     Decimal(RandomNumber),
-    /// One of as many whole numbers from `low` on as `from` gives, plus the value of `add`.
+    /// A random integer of `low`, `low` + 1, ...: `from` gives how many there are to draw from; the
+    /// value of `add` is added.
     Below {
         from: String,
         low: Option<Number>,
@@ -239,39 +244,41 @@ pub enum Generator {
     },
     /// Bytes that compress to some degree.
     Motifs(Motifs),
-    /// Always the same.
+    /// A constant.
     Constant { value: Value },
-    /// first, first + step, ... by row, or as a running number that all clients share.
+    /// first, first + step, ...: by row, or as a running number that all clients share.
     Sequence { first: Option<Number>, step: Option<Number> },
-    /// The same list each time.
+    /// The list first, first + step, ..., the same each time.
     Series { count: Number, first: Option<Number>, step: Option<Number> },
-    /// Each value of a range once, over all clients and the whole run, and for each table.
+    /// Each value of a range once, over all clients and the whole run; separately for each table.
     Permutation { low: Number, high: Number },
-    /// Another value times `times`, plus `plus`.
+    /// The value of another generator, multiplied by `times`, plus `plus`.
     Derived { from: String, times: Option<Number>, plus: Option<Number> },
-    /// Arithmetic over other values; with `scale`, over units of the last digit after the point.
+    /// Arithmetic over other generators. With `scale`, the numbers are units of the last digit
+    /// after the decimal point.
     Computed { value: String, scale: Option<Number> },
-    /// The value of one of two generators; `share` is the percentage of those of `from`.
+    /// The value of `from` with a probability of `share` percent, else the value of `otherwise`.
     Either { from: String, otherwise: String, share: Number },
     /// The last `digits` digits of another value, each as a word.
     Words { from: String, words: Vec<String>, digits: Option<Number> },
-    /// A value of an earlier answer.
+    /// A value of the answer to an earlier statement.
     Answer(Answer),
-    /// A value of the end of a long answer that the client remembers: see [`Remember`].
+    /// A value of the remembered end of a long answer: see [`Remember`].
     Tail { value: Option<TailValue>, column: Option<Number>, otherwise: Option<String> },
-    /// The number of the iteration of the loop that the step is in, from 1.
+    /// The number of the loop iteration that the step is in, from 1.
     Iteration {},
     /// The number of the row's parent, from 0.
     Parent {},
-    /// The number of the row among those of its parent, from 0.
+    /// The number of the row within its parent, from 0.
     Child {},
-    /// The number that the fan-out gives to the row's parent.
+    /// The number of rows that the fan-out gives to the row's parent.
     Children {},
     /// The number of links of a node in LinkBench's graph.
     Links(Links),
 }
 
-/// integer, decimal: a random number. The distribution determines which of its keys have a meaning.
+/// A random number (kinds `integer` and `decimal`). The distribution determines which of the keys
+/// apply.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct RandomNumber {
@@ -293,7 +300,7 @@ pub struct RandomNumber {
     pub per: Option<Lifetime>,
 }
 
-/// Bytes with a given share of repetition, as LinkBench's payloads.
+/// Bytes with a given share of repetition, as in LinkBench's payloads.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Motifs {
@@ -306,7 +313,7 @@ pub struct Motifs {
     pub motif_length: Option<Number>,
 }
 
-/// A value of the answer to a statement of an earlier step of the transaction.
+/// A value of the answer to a statement of an earlier step of the same transaction.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
@@ -332,11 +339,11 @@ pub struct Links {
     pub split: Option<String>,
 }
 
-/// The part of a transaction for which a value stays the same.
+/// The time for which a generated value stays the same.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Lifetime {
-    /// An iteration of the loop that its step is in.
+    /// For an iteration of the loop that the step is in.
     Iteration,
     Transaction,
 }
@@ -364,14 +371,15 @@ pub enum ColumnForm {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum TailValue {
-    /// 1 where an end is remembered.
+    /// 1 if an end is remembered, else 0.
     Known,
-    /// The value of the last row.
+    /// The value of the last row, in the column that the statement remembers.
     End,
 }
 
 impl<'de> Deserialize<'de> for Generator {
-    /// The kind may follow its keys, so all are read as plain values first; mistakes still name their key.
+    /// `kind` may follow the other keys, so all keys are first read as plain values; errors still
+    /// name the key.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut keys = Map::deserialize(deserializer)?;
         let kind = match keys.remove("kind") {
@@ -394,7 +402,7 @@ impl<'de> Deserialize<'de> for Generator {
     }
 }
 
-/// The number of a generator's values, and how long they last.
+/// The keys for the number of a generator's values, and for their lifetime.
 pub struct Repetition<'a> {
     pub count: Option<&'a Number>,
     pub max_count: Option<&'a Number>,

@@ -1,22 +1,22 @@
-//! Generated values, kept until the statements that need them are written.
+//! Generated values, kept until the statements that use them are written.
 
-/// The place of the values of one generator: one, or several where it is a list.
+/// The position of one generator's values: one value, or several for a list.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Slot {
     first: u32,
     count: u32,
 }
 
-/// The values of one repetition of a step. Its memory is used again by the next.
+/// The values of one repetition of a step; the next repetition reuses the memory.
 #[derive(Debug, Default)]
 pub struct GeneratedValues {
-    /// Integers, and the places of texts.
+    /// Integers, and the positions of texts.
     values: Vec<i64>,
     text: Vec<u8>,
     slots: Vec<Slot>,
 }
 
-/// A point to go back to: see [`GeneratedValues::mark`].
+/// A state to return to: see [`GeneratedValues::mark`].
 #[derive(Clone, Copy)]
 pub struct Mark {
     values: usize,
@@ -39,14 +39,14 @@ impl GeneratedValues {
         Mark { values: self.values.len(), text: self.text.len() }
     }
 
-    /// Forget what was drawn after the mark.
+    /// Drop the values generated after the mark.
     #[inline]
     pub fn back_to(&mut self, mark: Mark) {
         self.values.truncate(mark.values);
         self.text.truncate(mark.text);
     }
 
-    /// Make the next `count` values that are pushed those of `slot`.
+    /// Assign the next `count` values that are pushed to `slot`.
     #[inline]
     pub fn begin(&mut self, slot: u16, count: u32) {
         self.slots[usize::from(slot)] = Slot { first: place(self.values.len()), count };
@@ -57,7 +57,8 @@ impl GeneratedValues {
         self.values.push(value);
     }
 
-    /// Push a text: `write` puts it at the start of a buffer of `room` bytes and returns its length.
+    /// Push a text: `write` writes it at the start of a buffer of `room` bytes and returns its
+    /// length.
     #[inline]
     pub fn push_text(&mut self, room: usize, write: impl FnOnce(&mut [u8]) -> usize) {
         let start = self.text.len();
@@ -75,7 +76,7 @@ impl GeneratedValues {
         });
     }
 
-    /// Return the integers that were pushed last.
+    /// Return the `count` integers pushed last.
     #[inline]
     pub fn newest(&self, count: usize) -> &[i64] {
         &self.values[self.values.len() - count..]
@@ -86,7 +87,7 @@ impl GeneratedValues {
         self.slots[usize::from(slot)].count
     }
 
-    /// Push the values of a slot of others, which are texts or not.
+    /// Push the values in a slot of another set; `are_texts` is whether they are texts.
     pub fn push_from(&mut self, others: &Self, slot: u16, are_texts: bool) {
         if are_texts {
             others.texts(slot).for_each(|text| self.push_bytes(text));
@@ -95,7 +96,7 @@ impl GeneratedValues {
         }
     }
 
-    /// Return the first integer of a slot.
+    /// Return the first integer in a slot.
     #[inline]
     pub fn integer(&self, slot: u16) -> i64 {
         self.values[self.slots[usize::from(slot)].first as usize]
@@ -111,14 +112,14 @@ impl GeneratedValues {
     pub fn texts(&self, slot: u16) -> impl Iterator<Item = &[u8]> {
         self.integers(slot).iter().map(|&ends| {
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-            // both are places
+            // both are positions in `texts`
             let (start, end) = ((ends.cast_unsigned() >> 32) as usize, ends as u32 as usize);
             &self.text[start..end]
         })
     }
 }
 
-/// All values of a repetition fit into one packet each time they are used, so 32 bits are enough.
+/// Convert a position: 32 bits suffice, because all values of a repetition fit into a packet.
 #[inline]
 fn place(index: usize) -> u32 {
     u32::try_from(index).expect("a statement's values take less than 4 GB")

@@ -1,4 +1,4 @@
-//! The order in which values are generated, and the state that a client keeps between them.
+//! Generates values in order, and keeps the state that a client needs between values.
 
 use std::collections::BTreeMap;
 
@@ -13,22 +13,24 @@ use datagen::distribution::Integers;
 use datagen::put_decimal;
 use datagen::random::Random;
 
-/// One generator at its place in the order.
+/// One generator in the order of generation.
 #[derive(Clone, Debug)]
 pub struct GenerationStep {
     pub generator: u16,
-    /// The slot of its values.
+    /// The slot for its values.
     pub slot: u16,
-    /// below, either, links, words: the slot it is made from; sequence, permutation: its
-    /// counter; segment: its part; answer, lasting: its number among those.
+    /// By kind: below, either, links, words: the slot of the source; sequence, permutation: the
+    /// index of the counter; segment: the index of the client's part; answer, lasting: the index
+    /// among the generators of that kind.
     pub other: u16,
-    /// below: the slot of the summand; either, tail: of the other generator; answer: of the row's number.
+    /// By kind: below: the slot of the summand; either, tail: the slot of the alternative; answer:
+    /// the slot of the row's number.
     pub second: Option<u16>,
-    /// computed, derived: the slots it is made from.
+    /// computed, derived: the slots of the sources.
     pub inputs: Box<[u16]>,
 }
 
-/// The values of one column of an answer, or one of its counts: numbers or texts.
+/// The values of one column of an answer, or one of the answer's counts: numbers or texts.
 #[derive(Clone, Debug, Default)]
 pub struct Answered {
     pub numbers: Vec<i64>,
@@ -49,19 +51,20 @@ pub struct GeneratorState {
     pub counters: Vec<u64>,
     /// The client's own parts of ranges.
     pub parts: Vec<Integers>,
-    /// The clients that share sequences and permutations take turns: which one this is of how many.
+    /// The clients that share sequences and permutations take turns: the client's index, and the
+    /// number of clients.
     pub turn: u64,
     pub turns: u64,
-    /// The table that statements ask.
+    /// The table that statements use.
     pub table: u32,
-    /// Values from the answers of the current transaction.
+    /// Values from the answers to the current transaction.
     pub answers: Vec<Answered>,
-    /// Ends of long answers.
+    /// The remembered ends of long answers.
     pub tails: Tails,
-    /// Values that last, and which of them are made.
+    /// Values with a lifetime, and which of them exist already.
     pub lasting: GeneratedValues,
     pub is_made: Vec<bool>,
-    /// The iteration of the loop, from 0.
+    /// The iteration of the current loop, from 0.
     pub iteration: u32,
 }
 
@@ -150,7 +153,7 @@ impl GeneratorState {
         }
     }
 
-    /// Forget what does not last longer than a transaction, and choose the end of an answer for the next.
+    /// Drop the values of the previous transaction, and choose a remembered end for the next one.
     pub fn begin_transaction(&mut self) {
         self.answers.iter_mut().for_each(Answered::clear);
         self.tails.choose(self.random);
@@ -158,7 +161,7 @@ impl GeneratorState {
         self.is_made.fill(false);
     }
 
-    /// Return the client's next position of what all share.
+    /// Return the client's next position in a sequence or permutation that all clients share.
     #[inline]
     fn position(&mut self, counter: usize) -> u64 {
         let count = &mut self.counters[counter];
@@ -167,7 +170,7 @@ impl GeneratorState {
         position
     }
 
-    /// Put the value of a row of the last answer.
+    /// Push the value of a row of the last answer.
     fn put_answer(
         &self,
         step: &GenerationStep,
@@ -190,7 +193,7 @@ impl GeneratorState {
         }
     }
 
-    /// Put the values that last, which are made where they are not yet.
+    /// Push the values of a lifetime; generate them if they do not exist yet.
     fn put_lasting(
         &mut self,
         step: &GenerationStep,
@@ -206,8 +209,9 @@ impl GeneratorState {
     }
 }
 
-/// Put `count` numbers of the `span` numbers from `low` on. Where distinct ones are wanted and there are no
-/// more, they are the numbers from `low` on, even beyond the span. They wrap at 64 bits to stay distinct.
+/// Push `count` of the `span` numbers from `low` on. If the numbers must be `distinct` and the span
+/// is too short, push consecutive numbers from `low` on, even beyond the span; they wrap at 64 bits
+/// to stay distinct.
 #[inline]
 fn put_below(
     low: i64,
@@ -232,39 +236,39 @@ fn put_below(
     }
 }
 
-/// The generators of a program, and which of them need something of each client.
+/// The generators of a program, and lists of those that need state for each client.
 #[derive(Debug, Default)]
 pub struct Generators {
     pub compiled: Vec<CompiledGenerator>,
-    /// Generators with a part for each client.
+    /// Generators that give each client its own part of a range.
     pub segments: Vec<u16>,
     /// Generators with a counter.
     pub counted: Vec<u16>,
-    /// Generators that take from an answer.
+    /// Generators of values from answers.
     pub answers: Vec<u16>,
-    /// Generators of values that last.
+    /// Generators of values with a lifetime.
     pub lasting: Vec<u16>,
     pub slots: u16,
 }
 
-/// The generators of a program while it is compiled. Only those that are used are checked.
+/// Compiles the generators of a program; only those in use are checked.
 pub struct GeneratorCompiler<'a> {
     pub definition: &'a BTreeMap<String, Generator>,
     pub values: &'a Values,
     pub seed: u64,
-    /// The tables that a permutation covers.
+    /// The number of tables that a permutation covers.
     pub tables: u32,
     pub used: Generators,
-    /// The slots of generators outside of terms.
+    /// The slot of each generator that is used outside of terms, by its index.
     steps: BTreeMap<u16, u16>,
 }
 
-/// Statements that share their values: those of a step, or one term.
+/// The generators of statements that share values: those of a step, or of one term.
 #[derive(Default)]
 pub struct Scope {
     pub generation: Vec<GenerationStep>,
     slots: BTreeMap<String, u16>,
-    /// Generators whose sources are being looked for.
+    /// Generators whose sources are being resolved; used to detect cycles.
     open: Vec<String>,
     is_term: bool,
 }
@@ -286,7 +290,8 @@ impl<'a> GeneratorCompiler<'a> {
         Self { definition, values, seed, tables, used, steps }
     }
 
-    /// Have the scope make the generator `name`, which is named at `key`, and return its slot.
+    /// Add the generator `name`, which is named at `key`, to the scope if it is missing, and return
+    /// its slot.
     pub fn slot(
         &mut self,
         name: &str,
@@ -369,13 +374,13 @@ impl<'a> GeneratorCompiler<'a> {
         &self.used.compiled[usize::from(step.generator)]
     }
 
-    /// Return true where a permutation chooses the table.
+    /// Return whether a permutation chooses the table.
     pub fn has_permutation(&self, scope: &Scope) -> bool {
         let mut sources = scope.generation.iter().map(|step| &self.generator(step).source);
         sources.any(|source| matches!(source, ValueSource::Permutation { .. }))
     }
 
-    /// Return the numbers of the values that last for an iteration only.
+    /// Return the indexes of the values that last for one iteration of a loop.
     pub fn of_iterations(&self) -> Vec<u16> {
         let lasting = (0..).zip(&self.used.lasting);
         let of_iteration = lasting.filter(|(_, generator)| {
@@ -402,7 +407,7 @@ impl<'a> GeneratorCompiler<'a> {
         Ok(slot)
     }
 
-    /// Check that the generator `name`, which `key` names, makes one whole number.
+    /// Check that the generator `name`, which is named at `key`, generates a single integer.
     pub fn check_integer(
         &self,
         name: &str,
@@ -427,7 +432,7 @@ impl<'a> GeneratorCompiler<'a> {
     }
 }
 
-/// Return the position of `index` in a list, and append it if it is missing.
+/// Return the position of `index` in a list; append it if it is missing.
 fn position_in(list: &mut Vec<u16>, index: u16) -> u16 {
     small(list.iter().position(|&other| other == index).unwrap_or_else(|| {
         list.push(index);

@@ -1,4 +1,4 @@
-//! Generators, compiled: they make the values that statements take as parameters.
+//! Compiled generators of the values that statements take as parameters.
 
 use super::definition::{AnswerValue, Lifetime};
 use super::generated::GeneratedValues;
@@ -14,72 +14,72 @@ use datagen::{Stream, put_decimal, put_groups, put_letters};
 
 pub mod reader;
 
-/// The servers' limit of parameters of a prepared statement.
+/// The servers' maximum number of parameters of a prepared statement.
 pub const MAX_PARAMETERS: i64 = 65_535;
 
-/// The most bytes of a text that is taken from an answer.
+/// The maximum length in bytes of a text taken from an answer.
 pub const LONGEST_ANSWER: usize = 1 << 16;
 
-/// Room behind a text while it is written.
+/// Room after a text while it is written.
 const PADDING: usize = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Integer,
-    /// A number with a point, kept as text.
+    /// A number with a decimal point, kept as text.
     Decimal,
-    /// Text that needs no escape in quotes, whatever the `sql_mode`.
+    /// Text that needs no escapes in quotes, whatever the `sql_mode`.
     Plain,
     /// Any other text.
     Text,
-    /// Bytes of no character set.
+    /// Bytes without a character set.
     Bytes,
 }
 
-/// A generator, checked.
+/// A validated generator.
 #[derive(Clone, Debug)]
 pub struct CompiledGenerator {
     pub name: String,
-    /// The number of values it makes, at least.
+    /// The number of values, or the minimum if their number is random.
     pub count: u32,
-    /// Where their number is random.
+    /// Further values, if their number is random.
     pub more: Option<MoreValues>,
-    /// A question mark stands for all its values.
+    /// One question mark stands for all values.
     pub is_list: bool,
     pub source: ValueSource,
 }
 
-/// The values of a list beyond those that it always has: another follows each time with a probability.
+/// Further values of a list: after each value, another follows with a fixed probability.
 #[derive(Clone, Copy, Debug)]
 pub struct MoreValues {
     pub most: u32,
-    /// The logarithm of that probability.
+    /// The logarithm of the probability that another value follows.
     pub log_probability: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerPart {
     Value(AnswerValue),
-    /// A column, from 0.
+    /// A column, counted from 0.
     Column(usize),
 }
 
-/// The form in which an answer's value is taken.
+/// The form in which a value is taken from an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerForm {
-    /// A number with at most `scale` digits after the point, in units of the last of them.
+    /// A number with at most `scale` digits after the decimal point, in units of the last digit.
     Number { scale: u32 },
-    /// Text as it came.
+    /// Text, unchanged.
     Text,
 }
 
 #[derive(Clone, Debug)]
 pub enum ValueSource {
-    /// An integer of a distribution.
+    /// A random integer.
     Integer(Integers),
-    /// An integer of the client's own part of the range.
+    /// A random integer of the client's own part of the range.
     Segment { shape: Shape, low: i64, high: i64 },
-    /// An integer in units of 10^-scale.
+    /// A random integer in units of 10^-scale.
     Decimal { units: Integers, scale: u32 },
     /// Groups of digits.
     Digits { groups: usize, length: usize },
@@ -89,37 +89,40 @@ pub enum ValueSource {
     ConstantInteger(i64),
     /// Always this text.
     ConstantText { text: Box<[u8]>, form: Form },
-    /// An integer from `low` on, of as many as `from` gives, plus what `add` gives.
+    /// One of the integers from `low` on; `from` gives how many there are, and the value of `add`
+    /// is added.
     Below { from: String, low: i64, add: Option<String>, distinct: bool },
-    /// A value of `from` with the probability `share`.
+    /// A value of `from` with the probability `share`, else of `otherwise`.
     Either { from: String, otherwise: String, share: f64 },
-    /// Bytes of LinkBench.
+    /// Bytes as in LinkBench's payloads.
     Motifs(Motifs),
-    /// The links of a parent: a node and a type.
+    /// The number of links of a parent, that is, of a node and a type.
     Links { degrees: LinkDegrees, from: Option<String> },
-    /// Of the end of a long answer that the client has remembered.
+    /// A part of the remembered end of a long answer, or a value of `otherwise` without one.
     Tail { part: TailPart, otherwise: Option<String> },
-    /// Of columns alone: the number of a row's parent.
+    /// Only in columns: the number of the row's parent.
     Parent,
-    /// Of columns alone: the number of the row among those of its parent.
+    /// Only in columns: the number of the row within its parent.
     Child,
-    /// Of columns alone: the number of the parent's rows.
+    /// Only in columns: the number of rows that the fan-out gives to the parent.
     Children,
-    /// A value of the last answer to a statement of the transaction; `row` makes the row's number.
+    /// A value of the last answer to a statement of the transaction; `row` generates the number of
+    /// the row.
     Answer { from: String, part: AnswerPart, form: AnswerForm, default: i64, row: Option<String> },
-    /// Arithmetic over generators, which `key` names; with `scale`, of digits after the point.
+    /// Arithmetic over the generators `from`, which the definition names at `key`; `scale` is the
+    /// number of digits after the decimal point.
     Computed { expression: Expression, from: Box<[String]>, key: &'static str, scale: Option<u32> },
-    /// Digits as words.
+    /// The digits of a value as words.
     Words { from: String, words: Words },
-    /// The number of the iteration of the loop, from 1.
+    /// The number of the loop iteration, from 1.
     Iteration,
-    /// A value that lasts longer than a repetition of a step.
+    /// A value with a lifetime longer than a repetition of a step.
     Lasting { source: Box<CompiledGenerator>, lifetime: Lifetime },
-    /// first, first + step, ... over all clients.
+    /// first, first + step, ..., shared by all clients.
     Sequence { first: i64, step: i64 },
-    /// The same list each time.
+    /// first, first + step, ...: the same list each time.
     Series { first: i64, step: i64 },
-    /// Each value of a range once; where it covers several tables, once for each of them.
+    /// Each value of a range once; once for each table if it covers several.
     Permutation { low: i64, order: Bijection, tables: u64 },
 }
 
@@ -128,13 +131,13 @@ impl CompiledGenerator {
         self.more.map_or(self.count, |more| more.most)
     }
 
-    /// Draw the number of its values.
+    /// Draw the number of values.
     #[inline]
     pub fn draw_count(&self, random: &mut Random) -> u32 {
         let Some(MoreValues { most, log_probability }) = self.more else {
             return self.count;
         };
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // it saturates
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the cast saturates
         let more = ((1.0 - random.unit()).ln() / log_probability) as u32;
         self.count.saturating_add(more).min(most)
     }
@@ -159,7 +162,7 @@ impl CompiledGenerator {
         !self.is_list && self.form() == Form::Integer
     }
 
-    /// Return the number of values of a permutation.
+    /// Return the number of values of a permutation; None for other kinds.
     #[inline]
     pub fn values(&self) -> Option<u64> {
         match &self.source {
@@ -181,7 +184,8 @@ impl CompiledGenerator {
         }
     }
 
-    /// Put its values into `slot`. Those that depend on others, the client or answers are the script's.
+    /// Push values into `slot`. The script handles the kinds that depend on other values, the
+    /// client or answers.
     #[inline]
     pub fn generate(&self, slot: u16, random: &mut Random, generated: &mut GeneratedValues) {
         let count = self.draw_count(random);
@@ -235,7 +239,7 @@ fn draw_text(source: &ValueSource, random: &mut Random, generated: &mut Generate
     }
 }
 
-/// Return true for a byte that needs no escape in quotes, whatever the `sql_mode`.
+/// Return whether a byte needs no escape in quotes, whatever the `sql_mode`.
 pub fn is_plain(byte: u8) -> bool {
     (b' '..=b'~').contains(&byte) && byte != b'\'' && byte != b'\\'
 }

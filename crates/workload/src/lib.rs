@@ -1,7 +1,8 @@
-//! Workloads as data: tables, drawn values, statements and tests, and what is made of them.
+//! Workload definitions, and the tables, generated values and statements compiled from them.
 //!
-//! `definition` is the shape alone; `values` fills its placeholders. `program` compiles a test into
-//! what all its clients share, and a `script` is what one of them asks.
+//! `definition` has only the structure of a workload; `values` fills its placeholders. `program`
+//! compiles a test into what all its clients share, and `script` generates the requests of one
+//! client. Connections, timing and results do not belong here.
 
 mod answers;
 mod arithmetic;

@@ -1,4 +1,4 @@
-//! The compiled plan that all clients of a test share, and the part of each client.
+//! The compiled plan that all clients of a test share, and the initial state of each client.
 
 use super::answers::Condition;
 use super::definition::Value;
@@ -14,7 +14,7 @@ use datagen::distribution::Integers;
 use datagen::random::Random;
 use protocol::script::Names;
 
-/// Repetitions of a step or a loop, and a weight, at most.
+/// The maximum number of repetitions of a step or a loop, and the maximum weight.
 pub const MAX_TIMES: i64 = 1_000_000;
 
 /// The part of a program that all its clients share.
@@ -23,48 +23,49 @@ pub struct Plan {
     pub statements: Vec<Statement>,
     pub transactions: Vec<Transaction>,
     pub generators: Generators,
-    /// The generators of values that last for an iteration only, by their numbers among those that last.
+    /// The values that last for one iteration of a loop, as indexes among the values with a
+    /// lifetime.
     pub of_iterations: Vec<u16>,
-    /// Clients keep values longer than a repetition of a step.
+    /// True if clients keep values longer than a repetition of a step.
     pub keeps_values: bool,
     pub weights: u64,
     pub tables: u32,
     pub by_client: bool,
-    /// The ids each client has.
+    /// The number of prepared statement ids of each client.
     pub ids: usize,
     pub names: Names,
     pub clients: u32,
-    /// The tables' names, and what clients run for each before they begin.
+    /// The tables' names, and the statements that clients run for each table before they begin.
     pub table_names: Vec<String>,
     pub setup: Vec<String>,
     pub setup_key: String,
     pub values: Values,
-    /// Each client's stream is a member of it.
+    /// The stream of random numbers of which each client's stream is a member.
     pub stream: Stream,
 }
 
 #[derive(Debug)]
 pub struct Transaction {
-    /// Its weight and those of the transactions before it.
+    /// The sum of the weights up to and including this transaction.
     pub weights: u64,
-    /// Its latencies are recorded.
+    /// True if its latencies are recorded.
     pub timed: bool,
     pub begin: Option<u16>,
     pub commit: Option<u16>,
-    /// Where a step rolls back.
+    /// The statement `ROLLBACK`, if a step rolls back.
     pub rollback: Option<u16>,
     pub steps: Vec<Step>,
     pub loops: Vec<Loop>,
-    /// Each step is always done: it has no loops, conditions or rollbacks.
+    /// True if every step always runs, without loops, conditions or rollbacks.
     pub is_fixed: bool,
-    /// The number of values taken from each counter.
+    /// The number of values that the transaction takes from each counter.
     pub uses: Vec<u64>,
 }
 
-/// Steps that are repeated together.
+/// Consecutive steps that are repeated together.
 #[derive(Debug)]
 pub struct Loop {
-    /// The first of them, and the first after them.
+    /// The index of the first step, and of the first step after the loop.
     pub begin: usize,
     pub end: usize,
     pub times: Times,
@@ -73,25 +74,25 @@ pub struct Loop {
 
 #[derive(Debug)]
 pub enum Times {
-    /// The same each time.
+    /// The same number each time.
     Always(u32),
-    /// The value of a generator, in a slot.
+    /// The value of a generator, in `slot`.
     Made { generation: Vec<GenerationStep>, slot: u16 },
 }
 
-/// Statements that share their values; without any, the transaction is rolled back.
+/// Statements that share their values. A step without statements rolls the transaction back.
 #[derive(Debug)]
 pub struct Step {
-    /// The loop that it is in, by its number.
+    /// The index of the loop that the step is in.
     pub in_loop: Option<usize>,
     pub statements: Vec<u16>,
     pub times: u32,
-    /// Its values are those of an earlier step.
+    /// The step uses the values of an earlier step.
     pub same_values: bool,
     pub generation: Vec<GenerationStep>,
-    /// Its table is drawn, and not by a permutation.
+    /// The table is drawn at random, and not chosen by a permutation.
     pub draws_table: bool,
-    /// None where it is always done.
+    /// None if the step always runs.
     pub condition: Option<Condition>,
 }
 
@@ -121,7 +122,7 @@ impl Plan {
         }
     }
 
-    /// Return the statements that a client runs, as text, before it begins.
+    /// Return the statements, as text, that a client runs before it begins.
     pub fn setup_of(&self, client: u32) -> Result<Vec<String>, ValidationError> {
         let values = self.values.with("client", Value::Integer(i64::from(client)));
         let own = (client % self.tables.max(1)) as usize;
@@ -143,7 +144,8 @@ impl Plan {
 }
 
 impl Loop {
-    /// Return its iterations where it is about to begin; 0 where its condition does not hold.
+    /// Return the number of iterations of a loop that is about to begin; 0 if its condition is not
+    /// met.
     pub fn iterations(
         &self,
         plan: &Plan,
@@ -165,7 +167,7 @@ impl Loop {
     }
 }
 
-/// Return whether a condition holds; a step or a loop without one is always done.
+/// Return whether a condition is met; true without a condition.
 #[inline]
 pub fn holds(
     condition: Option<&Condition>,
@@ -182,7 +184,8 @@ pub fn holds(
     })
 }
 
-/// Return the client's own part of a range; more clients than numbers share parts.
+/// Return the client's own part of a range; if there are more clients than numbers, clients share
+/// parts.
 fn part_of(source: &ValueSource, client: u32, clients: u32) -> Integers {
     let ValueSource::Segment { shape, low, high } = source else {
         unreachable!("{source:?} has no parts");

@@ -1,4 +1,4 @@
-//! Programs: a test of a workload at given values, ready for its clients.
+//! Programs: a test of a workload, compiled with given values for its clients.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,8 +24,9 @@ pub struct Program {
 }
 
 impl Program {
-    /// Compile the test `name`. Explicit `values` win over the test's own, and these over `defaults`.
-    #[allow(clippy::too_many_arguments)] // what a test depends on is so much
+    /// Compile the test `name`. Explicit `values` override the values of the test, which override
+    /// `defaults`.
+    #[allow(clippy::too_many_arguments)] // a test depends on all of these
     pub fn compile(
         definition: &Definition,
         defaults: &BTreeMap<String, Value>,
@@ -53,7 +54,7 @@ impl Program {
         answers::assign(&mut statements, &generators.used.compiled, &generators.used.answers);
         let mut ids = 0;
         for statement in &mut statements {
-            statement.first_id = ids; // among the ids of a client
+            statement.first_id = ids; // an index into the ids of a client
             ids += statement.to_prepare.len().min(tables.reachable());
         }
         let remembers = statements.iter().any(|statement| statement.remembers.is_some());
@@ -77,19 +78,21 @@ impl Program {
             setup_key: format!("{key}.client_setup"),
             table_names: tables.names,
             values,
-            // The rows that one test deletes must not be just those that the next one looks for.
+            // The stream depends on the test's name, so that a test does not look for the rows that
+            // another test has just deleted.
             stream: Stream::named(seed, &format!("clients/{name}")),
         };
         plan.setup_of(0)?;
         Ok(Self { plan: Arc::new(plan) })
     }
 
-    /// Return the names that the indexes of requests count.
+    /// Return the names of statements and transactions, in the order of the indexes of requests.
     pub fn names(&self) -> &Names {
         &self.plan.names
     }
 
-    /// Return the statements that a client prepares; their ids, in this order, go to [`Self::client`].
+    /// Return the statements that a client prepares; pass their ids, in this order, to
+    /// [`Self::client`].
     pub fn texts_to_prepare(&self, client: u32) -> Vec<&str> {
         let texts = self.plan.statements.iter().flat_map(|statement| {
             let texts = &statement.to_prepare;
@@ -103,7 +106,7 @@ impl Program {
         texts.map(String::as_str).collect()
     }
 
-    /// Return the statements that a client runs, as text, before it begins.
+    /// Return the statements, as text, that a client runs before it begins.
     pub fn client_setup(&self, client: u32) -> Vec<String> {
         self.plan.setup_of(client).expect("names do not depend on the client")
     }
@@ -111,7 +114,7 @@ impl Program {
     /// Return the script of the client `client`, counted from 0.
     ///
     /// # Panics
-    /// If there is not one id for each of [`Self::texts_to_prepare`].
+    /// If `ids` does not have one id for each of [`Self::texts_to_prepare`].
     pub fn client(&self, client: u32, ids: Vec<u32>) -> Script {
         assert_eq!(ids.len(), self.plan.ids, "an id for each statement");
         Script::new(Arc::clone(&self.plan), client, ids)

@@ -1,4 +1,4 @@
-//! Scripts: what one client asks, request after request.
+//! Scripts: the requests of one client, one after the other.
 
 use std::sync::Arc;
 
@@ -11,25 +11,26 @@ use datagen::random::Random;
 use protocol::mysql::binary::{Execute, put_query};
 use protocol::script::{self, Answer, Observe, Request};
 
-/// The requests of a client. Transaction number n depends on the program, the client, n and the answers
-/// alone, so that a transaction that was given up does not change those that follow.
+/// The requests of a client. Transaction number n depends only on the program, the client, n and
+/// the answers, so a transaction that is given up does not change those that follow.
 #[derive(Debug)]
 pub struct Script {
     plan: Arc<Plan>,
     stream: Stream,
     state: GeneratorState,
     generated: GeneratedValues,
-    /// The ids of its prepared statements, and which of them the server knows the types of.
+    /// The ids of the client's prepared statements, and for each whether the server knows its
+    /// parameter types.
     ids: Vec<u32>,
     declared: Vec<bool>,
-    /// Transactions that were begun before the current one.
+    /// The number of transactions begun before the current one.
     number: u64,
-    /// The counters at the begin of the current transaction.
+    /// The counters at the start of the current transaction.
     counters: Vec<u64>,
     transaction: u16,
-    /// The statement that was asked last, but for BEGIN, COMMIT and ROLLBACK.
+    /// The last statement, except BEGIN, COMMIT and ROLLBACK.
     position: Position,
-    /// The loop that it is in, and how many iterations it has.
+    /// The index of the current loop, and its number of iterations.
     current_loop: Option<usize>,
     iterations: u32,
     next: NextRequest,
@@ -37,12 +38,12 @@ pub struct Script {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NextRequest {
-    /// The first transaction, or the current one again.
+    /// The start of the first transaction, or of the current one again.
     Begin,
-    /// The transaction after the current one.
+    /// The start of the transaction after the current one.
     Another,
     Statement(Position),
-    /// The statement after the current one, once its answer has come.
+    /// The statement after the current one, which is determined when the answer has arrived.
     Answer,
     Commit,
     Rollback,
@@ -59,13 +60,13 @@ struct Position {
 const FIRST: Position = Position { step: 0, repetition: 0, statement: 0 };
 
 impl script::Script for Script {
-    /// None where a permutation has not as many values left as the next transaction takes.
+    /// Return None if a permutation has fewer values left than the next transaction needs.
     #[inline]
     fn next(&mut self, out: &mut Vec<u8>) -> Option<Request> {
         match self.next {
             NextRequest::Statement(position) => Some(self.statement(position, false, out)),
             NextRequest::Answer => {
-                // Nobody answers: the conditions are those of the defaults.
+                // Without an answer, conditions use the default values.
                 self.next = self.after(self.position);
                 self.next(out)
             }
@@ -127,7 +128,7 @@ impl Script {
         &self.plan.transactions[usize::from(self.transaction)]
     }
 
-    /// Count the current transaction as done, all of it, however far it came.
+    /// Count the current transaction as complete, even if it was given up.
     #[inline]
     fn finish(&mut self) {
         self.number += 1;
@@ -171,7 +172,7 @@ impl Script {
         Request { statement, transaction: self.transaction, untimed, ..Request::default() }
     }
 
-    /// Return true where a permutation has not enough values left for the whole transaction.
+    /// Return whether a permutation has too few values left for the whole transaction.
     #[inline]
     fn is_used_up(&self) -> bool {
         let uses = self.counters.iter().zip(&self.current().uses);
@@ -210,7 +211,7 @@ impl Script {
         Request { first, last, observe, ..self.request(index) }
     }
 
-    /// Return what follows a statement, at the answers that have come so far.
+    /// Return what follows a statement, given the answers so far.
     #[inline]
     fn after(&mut self, position: Position) -> NextRequest {
         let plan = &*self.plan;
@@ -227,7 +228,8 @@ impl Script {
         self.after_step(Some(position.step))
     }
 
-    /// Return what follows a step, or the begin of the transaction, at the answers so far.
+    /// Return what follows a step, or the start of the transaction if `step` is None, given the
+    /// answers so far.
     #[inline]
     fn after_step(&mut self, step: Option<u16>) -> NextRequest {
         let transaction = self.current();
@@ -242,7 +244,7 @@ impl Script {
         }
     }
 
-    /// Return the same where steps have loops or conditions.
+    /// Like `after_step`, for transactions with loops, conditions or rollbacks.
     fn after_conditional_step(&mut self, step: Option<u16>) -> NextRequest {
         let plan = &*self.plan;
         let (state, generated) = (&mut self.state, &mut self.generated);
@@ -286,7 +288,7 @@ impl Script {
         }
     }
 
-    /// Write the statement that ends the transaction, which has it.
+    /// Write the statement that ends the transaction.
     fn end(&mut self, statement: Option<u16>, out: &mut Vec<u8>) -> Request {
         let statement = statement.expect("the transaction ends with it");
         self.next = NextRequest::Another;
@@ -321,7 +323,7 @@ fn end_of(transaction: &Transaction) -> NextRequest {
     if transaction.commit.is_some() { NextRequest::Commit } else { NextRequest::Another }
 }
 
-/// Begin an iteration of the current loop, which makes new values.
+/// Begin an iteration of the current loop; values with that lifetime are generated anew.
 fn begin_iteration(iteration: u32, plan: &Plan, state: &mut GeneratorState) {
     state.iteration = iteration;
     for &number in &plan.of_iterations {

@@ -1,4 +1,4 @@
-//! Statements: texts cut at their parameters, and requests put together from the pieces.
+//! Statements: texts cut at their parameters, and the requests composed of the pieces.
 
 use super::generated::GeneratedValues;
 use super::generation::{GenerationStep, GeneratorState};
@@ -8,23 +8,23 @@ use datagen::put_integer;
 use protocol::mysql::binary::{Execute, Kind};
 use protocol::script::Observe;
 
-/// A value to take from each answer to a statement.
+/// A value to capture from each answer to a statement.
 #[derive(Clone, Debug)]
 pub struct Capture {
     /// Index into [`GeneratorState::answers`].
     pub answer: usize,
     pub part: AnswerPart,
     pub form: AnswerForm,
-    /// Take it from every row.
+    /// True if the value is captured from every row.
     pub of_all_rows: bool,
-    /// The value where a row has none.
+    /// The value if the answer has no row, or NULL.
     pub default: i64,
 }
 
-/// The prefix of the digits of a text that is not written in quotes.
+/// The prefix of a text written as hexadecimal digits.
 const HEXADECIMAL: &[u8] = b"_utf8mb4 x'";
 
-/// The same for bytes.
+/// The prefix of bytes written as hexadecimal digits.
 const BYTES: &[u8] = b"x'";
 
 #[derive(Debug, Default)]
@@ -32,22 +32,23 @@ pub struct Statement {
     pub name: String,
     pub head: TextPieces,
     pub terms: Option<Terms>,
-    /// The texts to prepare: for each table, or one for all. None where it is sent as text.
+    /// The texts to prepare: one for each table, or one for all. Empty if the statement is sent as
+    /// text.
     pub to_prepare: Vec<String>,
-    /// The types of its parameters, where it is prepared.
+    /// The types of the parameters of a prepared statement.
     pub kinds: Vec<Kind>,
-    /// The index of its first id among those of a client.
+    /// The index of the statement's first id among the ids of a client.
     pub first_id: usize,
-    /// The table makes a difference.
+    /// True if the text depends on the table.
     pub per_table: bool,
-    /// Values that later steps take from its answers.
+    /// Values that later steps take from the answers to this statement.
     pub takes: Vec<Capture>,
-    /// The values that it keeps of long answers.
+    /// The values to remember from long answers.
     pub remembers: Option<Remembered>,
     pub observe: Observe,
 }
 
-/// The repeated part of a statement, and what comes after it.
+/// The repeated part of a statement, and the text after it.
 #[derive(Debug)]
 pub struct Terms {
     pub times: u32,
@@ -58,7 +59,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Append the terms, with the text that joins them; `put` appends one of them.
+    /// Append the terms, joined by `join`; `put` appends one term.
     #[inline]
     fn write(&self, out: &mut Vec<u8>, mut put: impl FnMut(&mut Vec<u8>)) {
         for term in 0..self.times {
@@ -70,22 +71,22 @@ impl Terms {
     }
 }
 
-/// A text cut at its question marks: fixed texts, and what goes between them.
+/// A text cut at its question marks: fixed texts, with parameters between them.
 #[derive(Debug, Default)]
 pub struct TextPieces {
-    /// For each table as many as there are parameters, and one more.
+    /// For each table, one more text than there are parameters.
     pub fixed: Vec<Box<[u8]>>,
     pub parameters: Vec<Parameter>,
 }
 
-/// The generator and form of the value of a question mark.
+/// The generator and form of the values of a question mark.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
     pub slot: u16,
     pub form: Form,
-    /// The most values.
+    /// The maximum number of values.
     pub count: u32,
-    /// There are always as many.
+    /// True if the number of values is always the maximum.
     pub is_fixed: bool,
     longest: usize,
 }
@@ -116,7 +117,7 @@ impl Parameter {
         if self.form == Form::Integer {
             for (position, &value) in made.integers(self.slot).iter().enumerate() {
                 separate(position, out);
-                // All of the buffer is copied: a length known beforehand makes that cheap.
+                // The whole buffer is copied: a length known at compile time makes that cheap.
                 let mut digits = [0; 32];
                 let end = out.len() + put_integer(&mut digits, value);
                 out.extend_from_slice(&digits);
@@ -136,7 +137,7 @@ impl Parameter {
         }
     }
 
-    /// Append its values as those of a prepared statement.
+    /// Append the values, as those of a prepared statement.
     #[inline]
     fn write_values(self, made: &GeneratedValues, execute: &mut Execute<'_>) {
         if self.form == Form::Integer {
@@ -165,8 +166,9 @@ fn write_quoted(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'\'');
 }
 
-/// A text of any characters. What quotes and backslashes mean depends on the `sql_mode`; this does
-/// not, and the introducer makes it text of the connection's character set, not bytes.
+/// Write a text of any characters as hexadecimal digits. The meaning of quotes and backslashes
+/// depends on the `sql_mode`; this form does not. The introducer makes it text of the connection's
+/// character set, not bytes.
 fn write_hexadecimal(before: &[u8], text: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     out.extend_from_slice(before);
@@ -176,7 +178,7 @@ fn write_hexadecimal(before: &[u8], text: &[u8], out: &mut Vec<u8>) {
 }
 
 impl TextPieces {
-    /// Append the text for a table; `put` appends what stands for a parameter.
+    /// Append the text for a table; `put` appends the value of a parameter.
     #[inline]
     fn write(&self, table: usize, out: &mut Vec<u8>, mut put: impl FnMut(Parameter, &mut Vec<u8>)) {
         let fixed = &self.fixed[table * (self.parameters.len() + 1)..];
@@ -199,7 +201,7 @@ impl TextPieces {
         }
     }
 
-    /// Return a text without parameters, whatever the table.
+    /// Return a text without parameters, the same for all tables.
     pub fn plain(text: &str) -> Self {
         Self { fixed: vec![text.as_bytes().into()], parameters: Vec::new() }
     }
@@ -239,7 +241,7 @@ impl Statement {
         Self { name: name.to_owned(), per_table, head, ..Self::default() }
     }
 
-    /// Make it a prepared one.
+    /// Make it a prepared statement.
     pub fn prepare(&mut self) {
         self.to_prepare = (0..self.head.texts()).map(|table| self.text_to_prepare(table)).collect();
         self.kinds = self.head.kinds().collect();
@@ -254,7 +256,7 @@ impl Statement {
         !self.to_prepare.is_empty()
     }
 
-    /// Return true where the number of its parameters is random.
+    /// Return whether the number of parameters is random.
     pub fn varies(&self) -> bool {
         let of_terms = self.terms.iter().flat_map(|terms| [&terms.pieces, &terms.tail]);
         let mut pieces = of_terms.chain([&self.head]);

@@ -1,4 +1,4 @@
-//! A test's transactions and steps, with the statements and generators they need.
+//! Compiles a test's transactions and steps, with the statements and generators they need.
 
 use std::collections::HashSet;
 
@@ -11,12 +11,12 @@ use super::plan::{Loop, MAX_TIMES, Step, Times, Transaction};
 use super::statement::{Statement, TextPieces};
 use crate::validation::{ValidationError, refused};
 
-/// A test on its way to a program.
+/// A test that is being compiled.
 pub struct Compiler<'a> {
     pub context: CompileContext<'a>,
     pub generators: GeneratorCompiler<'a>,
     pub statements: Vec<Statement>,
-    /// For each statement, the generators that its step needs.
+    /// For each statement, the generators that its step needs for it.
     pub needs: Vec<RequiredGenerators>,
 }
 
@@ -118,7 +118,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// Append steps as they are done one after the other; a loop has none in it.
+    /// Append steps in the order in which they run. A loop cannot contain another loop.
     fn append(
         &mut self,
         written: &[WrittenStep],
@@ -161,7 +161,8 @@ impl Compiler<'_> {
         Ok(Times::Always(self.context.values.integer_in_or(times, 1, 0..=MAX_TIMES, key)?))
     }
 
-    /// BEGIN, COMMIT or ROLLBACK. The servers do not prepare the first, as they do not for sysbench.
+    /// Return the index of BEGIN, COMMIT or ROLLBACK. Servers do not prepare BEGIN; sysbench does
+    /// not prepare it either.
     fn fixed(&mut self, text: &str, is_prepared: bool) -> u16 {
         self.position(text).unwrap_or_else(|| {
             let mut statement = Statement::text(text, TextPieces::plain(text));
@@ -172,7 +173,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// Compile a step; `scope` is that of the step before, and becomes its own.
+    /// Compile a step. `scope` is the scope of the step before, and becomes that of this step.
     fn step(
         &mut self,
         written: &WrittenStep,
@@ -228,7 +229,7 @@ impl Compiler<'_> {
         Ok(Some(Condition { generation, slot, wants_non_zero }))
     }
 
-    /// Return how the generator `name` is made outside of a step's repetitions, and its slot.
+    /// Return how to generate `name` outside of a step's repetitions, and its slot.
     fn lasting(
         &mut self,
         name: &str,
@@ -257,7 +258,8 @@ impl Compiler<'_> {
         Ok((scope.generation, slot))
     }
 
-    /// Check that each generator made from an answer comes after its statement.
+    /// Check that each generator of an answer's value is used only after the statement that it
+    /// takes from.
     fn check_answers(
         &self,
         steps: &[Step],
@@ -350,18 +352,19 @@ impl Compiler<'_> {
     }
 }
 
-/// The steps of a transaction and its loops over them.
+/// The steps of a transaction in one list, and the loops over them.
 #[derive(Default)]
 struct FlatSteps {
     steps: Vec<Step>,
     loops: Vec<Loop>,
-    /// The values of the last step, and the step that makes them: of those with the same values the first.
+    /// The scope of the last step, and the step that generates its values: the first of those that
+    /// share them.
     scope: Scope,
     maker: Option<usize>,
 }
 
 impl FlatSteps {
-    /// Append a step, unless it is left out, and have its values made.
+    /// Append a step, unless it has no repetitions, and have its values generated.
     fn push(&mut self, step: Step, key: &str) -> Result<(), ValidationError> {
         if !step.same_values {
             self.maker = (step.times > 0).then_some(self.steps.len());

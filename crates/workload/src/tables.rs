@@ -1,4 +1,4 @@
-//! Tables made of a workload's definition: placeholders filled, columns checked.
+//! Compiles the tables of a workload's definition: fills placeholders and validates columns.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use crate::values::Values;
 use datagen::column::{FanOut, Integer, RandomInteger, Value};
 use datagen::{MAX_ROWS, Rows, Stream, TableRows};
 
-/// Names how rows are made: raise it whenever a byte of any definition's rows changes.
+/// Identifies how rows are made: raise it whenever a byte of any definition's rows changes.
 pub const VERSION: &str = "tables-1";
 
-/// Tables of a set, at most.
+/// The maximum number of tables in a set.
 const MAX_TABLES: i64 = 1_000_000;
 
-/// One table, every placeholder filled.
+/// One table, with every placeholder filled.
 pub struct Table {
     pub name: String,
     pub create: String,
-    /// Statements for the loaded table: secondary indexes.
+    /// Statements that run after the table is loaded, such as those that create secondary indexes.
     pub after_load: Vec<String>,
     /// Statements that read the table and its indexes into memory.
     pub warm: Vec<String>,
@@ -31,13 +31,13 @@ pub struct Table {
 
 pub struct ColumnName {
     pub name: String,
-    /// Compared byte for byte, whatever its character set.
+    /// True if texts are compared byte for byte, whatever the character set.
     pub binary: bool,
-    /// It holds NULL in some rows.
+    /// True if the column is NULL in some rows.
     pub nullable: bool,
 }
 
-/// Return the tables of a workload, each of its sets in turn, with values drawn from `seed`.
+/// Return the tables of a workload, one set after another, with values drawn from `seed`.
 pub fn plan(
     definition: &Definition,
     values: &Values,
@@ -60,10 +60,10 @@ pub fn plan(
     Ok(tables)
 }
 
-/// The tables that statements ask, as they are named.
+/// The tables that a test's statements use.
 pub struct Tables {
     pub names: Vec<String>,
-    /// Each client asks one of them.
+    /// True if each client uses only one of the tables.
     pub by_client: bool,
 }
 
@@ -149,13 +149,13 @@ fn table(set: &TableSet, values: &Values, seed: u64, key: &str) -> Result<Table,
     })
 }
 
-/// The columns of one table on their way to what makes their values.
+/// Compiles the columns of one table.
 struct Columns<'a> {
     set: &'a TableSet,
     values: &'a Values,
     seed: u64,
     table: &'a str,
-    /// The key of the set in the definition.
+    /// The key of the table's set in the definition.
     key: &'a str,
 }
 
@@ -192,7 +192,7 @@ impl Columns<'_> {
         Ok(rows)
     }
 
-    /// The number of rows of each of `parents`.
+    /// Return the fan-out: the number of rows of each of `parents`.
     fn fan_out(&self, written: &Generator, parents: u64) -> Result<FanOut, ValidationError> {
         let key = format!("{}.fan_out", self.key);
         match column_source(written, self.values, &key, self.seed)? {
@@ -225,7 +225,7 @@ impl Columns<'_> {
     fn value(&self, column: &Column) -> Result<Value, ValidationError> {
         let key = self.key_of(column);
         let stream = self.stream_of(column);
-        let depth = self.set.columns.len(); // each may come from the next
+        let depth = self.set.columns.len(); // each column may depend on the next
         Ok(match column_source(&column.generator, self.values, &key, self.seed)? {
             ValueSource::Decimal { units, scale } => {
                 let units = Integer::Random(RandomInteger { integers: units, stream });
@@ -254,12 +254,13 @@ impl Columns<'_> {
         })
     }
 
-    /// Return the whole number of the column `name`, which is named at `key`.
+    /// Return the integer in the column `name`, which is named at `key`.
     fn number_of(&self, name: &str, key: &str) -> Result<Integer, ValidationError> {
         self.other(name, key, self.set.columns.len())
     }
 
-    /// A whole number; `depth` columns may still be gone through to where it comes from.
+    /// Return the integer of a column; the chain of columns that it depends on may have at most
+    /// `depth` more.
     fn whole(
         &self,
         column: &Column,
@@ -288,7 +289,7 @@ impl Columns<'_> {
         })
     }
 
-    /// The whole numbers of the column `name`, which is named at `key`.
+    /// Return the integer in another column, `name`, which is named at `key`.
     fn other(&self, name: &str, key: &str, depth: usize) -> Result<Integer, ValidationError> {
         let columns = &self.set.columns;
         let from = columns.iter().find(|column| column.name == name).ok_or_else(|| {
@@ -308,7 +309,8 @@ impl Columns<'_> {
     }
 }
 
-/// Text that needs no escapes, neither in a file nor in a statement, and that no server changes.
+/// Return a constant text that needs no escapes in a file or a statement, and that no server
+/// changes.
 fn constant(text: &[u8], form: Form, key: &str) -> Result<Value, ValidationError> {
     if form == Form::Text || text.ends_with(b" ") {
         let message = "a column's constant is made of printable ASCII characters, without quotes \

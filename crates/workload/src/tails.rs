@@ -1,26 +1,28 @@
-//! The ends of long answers that a client remembers, so that later statements go on from there.
+//! The ends of long answers that a client remembers, so that later statements can continue from
+//! there.
 
 use crate::definition::TailValue;
 use datagen::random::Random;
 
-/// The part of a remembered end that a generator takes.
+/// The part of a remembered end that a generator returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TailPart {
     Value(TailValue),
-    /// A value of the statement, from 0.
+    /// A remembered value of the statement, by its index.
     Column(usize),
 }
 
-/// The values that a statement keeps of its answers.
+/// The rules by which a statement remembers the ends of its answers.
 #[derive(Clone, Debug)]
 pub struct Remembered {
-    /// Rows of a long answer.
+    /// The number of rows of a long answer.
     pub rows: u32,
-    /// The column, from 0.
+    /// The index of the column.
     pub column: usize,
     pub slots: Vec<u16>,
     pub at_most: usize,
-    /// The statement goes on from an end: that one is replaced, or forgotten where the answer is short.
+    /// True if the statement continues from an end. If so, its answer replaces that end, or removes
+    /// it if the answer is short.
     pub goes_on: bool,
 }
 
@@ -31,11 +33,11 @@ pub struct Tail {
     pub end: i64,
 }
 
-/// The ends that one client remembers.
+/// The ends that a client remembers.
 #[derive(Debug, Default)]
 pub struct Tails {
     tails: Vec<Tail>,
-    /// The one that the current transaction takes; None where there was none.
+    /// The end that the current transaction uses; None if there was none.
     chosen: Option<usize>,
 }
 
@@ -45,7 +47,7 @@ impl Tails {
         self.chosen = (!self.tails.is_empty()).then(|| place(&mut random, self.tails.len()));
     }
 
-    /// Return a number of the chosen end; None where there is none.
+    /// Return a number of the chosen end; None without a chosen end.
     #[inline]
     pub fn number(&self, part: TailPart) -> Option<i64> {
         let tail = &self.tails[self.chosen?];
@@ -56,7 +58,8 @@ impl Tails {
         })
     }
 
-    /// Take the end of an answer, None of a short one, in the place of the one that the statement went on from.
+    /// Store the end of an answer (None for a short answer). If the statement continued from the
+    /// chosen end, replace or remove that end.
     pub fn take(&mut self, tail: Option<Tail>, goes_on: bool, at_most: usize, random: Random) {
         match (tail, self.chosen.filter(|_| goes_on)) {
             (Some(tail), Some(chosen)) => self.tails[chosen] = tail,
@@ -69,7 +72,8 @@ impl Tails {
         }
     }
 
-    /// Remember an end, unless one has the same values; beyond `at_most`, in the place of any.
+    /// Remember an end, unless there is one with the same values. If there are already `at_most`,
+    /// replace a random one.
     fn remember(&mut self, tail: Tail, at_most: usize, mut random: Random) {
         if self.tails.iter().any(|other| other.values == tail.values) {
             return;

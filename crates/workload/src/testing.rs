@@ -1,4 +1,4 @@
-//! Helpers of tests: small workloads, their clients, and the mistakes in them.
+//! Helpers for tests: small workloads, their clients, and assertions on their errors.
 
 use serde_json::Value as Json;
 
@@ -8,7 +8,7 @@ use crate::script::Script;
 use protocol::mysql::binary::query_text;
 use protocol::script::{Answer, Request, Script as _};
 
-/// Compile a test of a workload for one client, with these values of its parameters.
+/// Compile a test of a workload for one client, with these parameter values.
 pub fn compile(
     definition: Json,
     test: &str,
@@ -27,7 +27,7 @@ pub fn script_of(program: &Program, client: u32) -> Script {
     program.client(client, (0..texts).collect())
 }
 
-/// A client whose requests are texts.
+/// A client that sends its requests as text.
 pub struct Client {
     pub script: Script,
 }
@@ -44,7 +44,7 @@ impl Client {
         (request, String::from_utf8(query_text(&packet).to_vec()).unwrap())
     }
 
-    /// Return the texts of the next requests.
+    /// Return the texts of the next `count` requests.
     pub fn texts(&mut self, count: usize) -> Vec<String> {
         (0..count).map(|_| self.ask().1).collect()
     }
@@ -62,9 +62,9 @@ impl Client {
     }
 }
 
-/// Check how the mistakes begin that are found in a document with some changes.
+/// Assert how the errors begin that `find` reports for a document with some changes.
 ///
-/// Each case is some lines `/json/pointer = value`, and then, indented, the beginning of the mistake.
+/// Each case has some lines `/json/pointer = value`, and then the beginning of the error, indented.
 pub fn assert_mistakes(right: &Json, cases: &str, find: impl Fn(Json) -> String) {
     let mut wrong = right.clone();
     for line in cases.lines().filter(|line| !line.is_empty()) {

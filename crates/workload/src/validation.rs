@@ -1,16 +1,16 @@
-//! Errors in what was written for this program, each with its key.
+//! Errors in specifications and workloads, each with the key where it occurred.
 
 use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-/// Letters of a name for each that may be wrong.
+/// A name may have one wrong letter for each this many letters.
 const LETTERS_FOR_ERROR: usize = 3;
 
-/// Letters of a beginning that stands for the whole name, at least.
+/// The minimum length of a beginning that stands for the whole name.
 const LEAST_BEGINNING: usize = 4;
 
-/// A mistake in a specification or in a workload.
+/// An error in a specification or in a workload.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{key}: {message}")]
 pub struct ValidationError {
@@ -24,7 +24,7 @@ impl ValidationError {
         Self { key: key.into(), message: message.into() }
     }
 
-    /// `name` at `key` should be one of the `known` things of its `kind`, and is not.
+    /// Return the error that `name` at `key` is not one of the `known` names of its `kind`.
     pub fn unknown(
         key: impl Into<String>,
         kind: &str,
@@ -42,7 +42,7 @@ impl ValidationError {
     }
 }
 
-/// Return what is wrong at `key` as an error.
+/// Return the error `message` at `key`.
 pub fn refused<T>(
     key: impl Into<String>,
     message: impl Into<String>,
@@ -50,7 +50,8 @@ pub fn refused<T>(
     Err(ValidationError::new(key, message))
 }
 
-/// Return the thing called `name`, which `key` names, of the `known` ones of its `kind`.
+/// Return the item named `name`, which is named at `key`; an error if it is not among the `known`
+/// items of its `kind`.
 pub fn find<'a, T>(
     known: &'a BTreeMap<String, T>,
     kind: &str,
@@ -60,17 +61,17 @@ pub fn find<'a, T>(
     known.get(name).ok_or_else(|| ValidationError::unknown(key, kind, name, known.keys()))
 }
 
-/// Return the known name that `name` is most like, if it is much like one.
+/// Return the known name that is most similar to `name`; None if none is similar enough.
 ///
-/// A third of its letters may be wrong, missing, or in each other's place, a wrong first letter
-/// counts twice, and a beginning stands for the name. `millrace/errors.py` has the same rule.
+/// Up to a third of the letters may be wrong, missing or swapped; a wrong first letter counts
+/// twice. A beginning of a name is similar enough. `millrace/errors.py` has the same rule.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let near =
         known.into_iter().filter_map(|candidate| Some((distance(name, candidate)?, candidate)));
     near.min().map(|(_, candidate)| candidate)
 }
 
-/// Return by how much two names differ; None where none is meant by the other.
+/// Return the number of differences between two names; None if they are not similar enough.
 fn distance(name: &str, candidate: &str) -> Option<usize> {
     let plain = |name: &str| name.to_lowercase().replace('_', "-");
     let (one, other) = (plain(name), plain(candidate));

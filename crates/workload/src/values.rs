@@ -1,4 +1,4 @@
-//! Values by name: parameters, levels and built-in names, and the texts and numbers they fill.
+//! Values by name (parameters, levels and built-in names), and the texts and numbers that use them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use super::arithmetic;
 use super::definition::{FixedOrByLevel, Number, Value};
 use crate::validation::{ValidationError, find, refused};
 
-/// The level that stands for all levels that are not named.
+/// The level that stands for all levels that are not listed.
 const DEFAULT: &str = "default";
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,7 +17,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// Explicit values win over a test's, and these over the defaults.
+    /// Merge values: explicit values override those of a test, which override the defaults.
     pub fn new(
         defaults: &BTreeMap<String, Value>,
         of_test: &BTreeMap<String, Value>,
@@ -27,7 +27,7 @@ impl Values {
         Self { values: all.map(|(name, value)| (name.clone(), value.clone())).collect() }
     }
 
-    /// These values and one more, which wins over one of the same name.
+    /// Return these values and one more, which overrides a value with the same name.
     #[must_use]
     pub fn with(&self, name: &str, value: Value) -> Self {
         let mut values = self.values.clone();
@@ -35,13 +35,13 @@ impl Values {
         Self { values }
     }
 
-    /// Return these values and those of a table: its number in its set, and its name.
+    /// Return these values and those of a table: its number within its set, and its name.
     #[must_use]
     pub fn of_table(&self, n: i64, name: &str) -> Self {
         self.with("n", Value::Integer(n)).with("table", Value::Text(name.to_owned()))
     }
 
-    /// Return `text` with its placeholders filled. Braces without a name between them are left alone.
+    /// Return `text` with its placeholders filled. Braces that contain no name are left unchanged.
     pub fn fill(&self, text: &str, key: &str) -> Result<String, ValidationError> {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
@@ -54,7 +54,7 @@ impl Values {
         Ok(filled)
     }
 
-    /// Read a whole number: as it is, or the result of arithmetic.
+    /// Return an integer, which is written as a number or as arithmetic.
     pub fn integer(&self, number: &Number, key: &str) -> Result<i64, ValidationError> {
         match number {
             Number::Integer(integer) => Ok(*integer),
@@ -69,7 +69,7 @@ impl Values {
         }
     }
 
-    /// Read a whole number of a range, which fits into the type.
+    /// Return an integer of a range; the range must fit into the type.
     pub fn integer_in<T: TryFrom<i64>>(
         &self,
         number: &Number,
@@ -92,7 +92,7 @@ impl Values {
         refused(key, format!("{value}{source} is not {wanted}"))
     }
 
-    /// Read a whole number of a range, or take the default where there is none.
+    /// Return an integer of a range, or the default without a number.
     pub fn integer_in_or<T: TryFrom<i64>>(
         &self,
         number: Option<&Number>,
@@ -103,7 +103,8 @@ impl Values {
         self.integer_in(number.unwrap_or(&Number::Integer(default)), range, key)
     }
 
-    /// Read a number with a fraction: as it is, one value alone (`"{h}"`), or integer arithmetic.
+    /// Return a real number, which is written as a number, as a single value (`"{h}"`), or as
+    /// integer arithmetic.
     pub fn real(&self, number: &Number, key: &str) -> Result<f64, ValidationError> {
         let real = match number {
             Number::Float(float) => Some(*float),
@@ -121,7 +122,7 @@ impl Values {
         real.map_or_else(|| self.integer(number, key).map(exact), Ok)
     }
 
-    /// Return the one that a value chooses: by its level, whose case does not matter, or `default`.
+    /// Return the alternative that a value selects: by its level, ignoring case, or else `default`.
     pub fn choose<'a, T>(
         &self,
         chosen: &'a FixedOrByLevel<T>,
@@ -170,7 +171,7 @@ impl Values {
     }
 }
 
-/// As it becomes a part of a statement.
+/// The text of the value inside a statement.
 impl fmt::Display for Value {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -182,7 +183,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// Return the first `{name}` of a text, and what is before and after it.
+/// Return the text before the first `{name}` of a text, the name, and the text after it.
 fn placeholder(text: &str) -> Option<(&str, &str, &str)> {
     let mut from = 0;
     loop {
@@ -197,7 +198,7 @@ fn placeholder(text: &str) -> Option<(&str, &str, &str)> {
     }
 }
 
-/// Return true where a text holds `{name}`.
+/// Return whether a text contains `{name}`.
 pub fn mentions(text: &str, name: &str) -> bool {
     let mut rest = text;
     while let Some((_, found, after)) = placeholder(rest) {
@@ -209,7 +210,7 @@ pub fn mentions(text: &str, name: &str) -> bool {
     false
 }
 
-#[allow(clippy::cast_possible_truncation)] // whole and within bounds is checked
+#[allow(clippy::cast_possible_truncation)] // checked to be an integer within bounds
 fn whole(float: f64) -> Option<i64> {
     (float.fract() == 0.0 && float.abs() < 9.0e18).then_some(float as i64)
 }

@@ -59,7 +59,7 @@ fn pareto() {
     });
 }
 
-/// The share of means of twelve uniform numbers that are below `x` (Irwin and Hall).
+/// Return the probability that the mean of twelve uniform numbers is below `x` (Irwin and Hall).
 fn mean_of_twelve_below(x: f64) -> f64 {
     let x = (12.0 * x).clamp(0.0, 12.0);
     let (mut sum, mut binomial, mut factorial) = (0.0, 1.0, 1.0);
@@ -92,7 +92,7 @@ fn special() {
 fn normal() {
     for (mean, deviation) in [(0.5, 0.125), (0.2, 0.3), (1.0, 0.05)] {
         let density = |x: f64| (-((x - mean) / deviation).powi(2) / 2.0).exp();
-        // Simpson's rule, fine enough for classes of a hundredth of the range.
+        // Simpson's rule; classes are a hundredth of the range, so it is exact enough.
         let area = |from: f64| {
             let step = 0.01 / 20.0;
             (0..10)
@@ -159,7 +159,8 @@ proptest! {
     }
 }
 
-/// LinkBench's accesses of links: the share of the most popular percent of ids is Zipf's.
+/// As in LinkBench's accesses of links, the most popular percent of ids has the share of Zipf's
+/// law.
 #[test]
 fn rotated_zipf_has_the_same_frequencies_elsewhere() {
     let shape = Shape::ZipfRotated { exponent: 0.8, seed: 53_238_253_823_453 };

@@ -13,7 +13,7 @@ fn quantile(sorted: &[u64], share: f64) -> u64 {
     sorted[(share * sorted.len() as f64) as usize]
 }
 
-/// The published figures: shares of the smallest degrees, quantiles, the largest and the mean.
+/// The published figures: shares of the smallest degrees, quantiles, the maximum and the mean.
 #[test]
 fn degrees_are_those_of_2011() {
     let of = of_2011(1_000_000, false);
@@ -58,7 +58,7 @@ fn links_split_between_types_are_as_many_unless_counted_twice() {
         all += degree;
         more += counted;
     }
-    // Our own figure: 4.17 links a node become 4.45 among 10 million.
+    // Not published: 4.17 links per node become 4.45 among 10 million nodes.
     assert!((81_000..84_000).contains(&more), "{more} more than {all}");
 }
 

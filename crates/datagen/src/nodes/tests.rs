@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A row's columns, as a reader of the file sees them.
+/// The columns of a row, as a reader of the file sees them.
 struct Row {
     id: u64,
     lat: f64,
@@ -49,8 +49,8 @@ fn row(line: &str) -> Row {
     }
 }
 
-/// If this fails, the content has changed: raise `VERSION`, or every stored result of the old
-/// content would be compared with results of the new.
+/// If this fails, the content has changed: raise `VERSION`. Otherwise stored results of the old
+/// content would be compared with results of the new one.
 #[test]
 fn the_content_is_the_one_its_version_names() {
     assert_eq!(VERSION, "nodes-1");

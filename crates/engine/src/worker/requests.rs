@@ -1,4 +1,4 @@
-//! One request after the other: sent, answered, counted.
+//! The requests of a client: send them, handle answers, and record both.
 
 use std::io::{self, ErrorKind};
 
@@ -11,15 +11,15 @@ use protocol::{
 
 use super::{Worker, cannot_wait};
 
-/// A transaction is begun again so often at most: whatever fails more often will not succeed, and
-/// equal work would never end. Even of those that fail nine times in ten, none gets there.
+/// The maximum number of retries of a transaction. One that fails more often will not succeed, and
+/// equal work would never end. Even a transaction that fails nine times in ten stays below it.
 const MOST_RETRIES: u64 = 1_000;
 
-/// After the end of the measured part, when everybody waits for what is under way, this suffices.
+/// The maximum after the end of the measured part, when everybody waits for transactions under way.
 const MOST_RETRIES_AFTER_END: u64 = 10;
 
 impl<C: Session, S: Script> Worker<'_, C, S> {
-    /// Serve a connection with an event.
+    /// Serve a connection that has an event.
     #[inline]
     pub(super) fn serve(&mut self, index: usize, has_hung_up: bool) -> Result<(), ClientError> {
         if self.clients[index].has_unsent() {
@@ -39,7 +39,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         }
     }
 
-    /// Take what has come, up to the end of the stream if that has come.
+    /// Read and handle the bytes that have arrived; after a hang-up, up to the end of the stream.
     fn receive(&mut self, index: usize, has_hung_up: bool) -> Result<(), ClientError> {
         loop {
             let client = &mut self.clients[index];
@@ -58,12 +58,12 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
                 self.answered(index, end)?;
             }
             if count < self.received.len() && !has_hung_up {
-                return Ok(()); // the socket is empty: what comes now is a new event
+                return Ok(()); // the socket is empty: bytes that arrive now are a new event
             }
         }
     }
 
-    /// Handle an answer that has come whole.
+    /// Handle an answer that has arrived completely.
     #[inline]
     fn answered(&mut self, index: usize, end: AnswerSummary) -> Result<(), ClientError> {
         let now_ns = self.shared.clock.now_ns();
@@ -110,7 +110,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         if is_last { self.completed(index, now_ns) } else { self.ask(index, now_ns).map(drop) }
     }
 
-    /// Hand an answer to the client's script; true where the transaction ends with it.
+    /// Pass an answer to the client's script; return whether the transaction ends with it.
     fn observed(
         &mut self,
         index: usize,
@@ -144,7 +144,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         outcome.map_err(ClientError::Workload)
     }
 
-    /// Record a transaction that has succeeded.
+    /// Record a successful transaction.
     #[inline]
     fn completed(&mut self, index: usize, now_ns: u64) -> Result<(), ClientError> {
         let client = &self.clients[index];
@@ -180,7 +180,8 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         self.next_transaction(index, now_ns)
     }
 
-    /// Return the record of the part of maintenance to which a transaction that ends now belongs.
+    /// Return the record of the part of maintenance that a transaction belongs to if it ends now;
+    /// None without maintenance.
     #[inline]
     fn part_of(&mut self, index: usize, now_ns: u64) -> Option<&mut Record> {
         let client = &self.clients[index];
@@ -192,7 +193,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         parts.get_mut(self.shared.maintenance.part(intended_ns, now_ns))
     }
 
-    /// Handle a request that the server refused.
+    /// Handle a request that failed with an error of the server.
     #[cold]
     fn failed(&mut self, index: usize, error: ServerError, now_ns: u64) -> Result<(), ClientError> {
         let most_retries = if now_ns < self.shared.measure_until_ns() {
@@ -247,13 +248,13 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         let client = &self.clients[index];
         self.records[client.side as usize].rollbacks += u64::from(client.transaction.measured);
         match end.error {
-            // What is left of the transaction would become part of the next one.
+            // The unfinished transaction would become part of the next one.
             Some(error) => Err((*error).into()),
             None => self.resume(index, again, now_ns),
         }
     }
 
-    /// Go on after an error.
+    /// Restart or give up the transaction after an error.
     fn resume(&mut self, index: usize, again: bool, now_ns: u64) -> Result<(), ClientError> {
         let script = &mut self.clients[index].script;
         if again {
@@ -268,7 +269,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         }
     }
 
-    /// Send a client's next request; false where it has none.
+    /// Send a client's next request; return false if there is none.
     #[inline]
     pub(super) fn ask(&mut self, index: usize, due_ns: u64) -> Result<bool, ClientError> {
         let client = &mut self.clients[index];
@@ -309,7 +310,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         }
     }
 
-    /// Return the error of a connection that is gone, with what the server said before.
+    /// Return the error of a lost connection, with the last message of the server.
     #[cold]
     fn lost(&mut self, index: usize, source: io::Error) -> ClientError {
         let client = &mut self.clients[index];
@@ -325,7 +326,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
     }
 }
 
-/// Bytes that came after the end of an answer.
+/// Return the error for bytes after the end of an answer.
 #[cold]
 fn unasked<P: Protocol>(bytes: &[u8]) -> ClientError {
     let fed = P::Answers::default().feed(bytes);

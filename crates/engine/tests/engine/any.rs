@@ -1,4 +1,4 @@
-//! Whatever the settings: a drive ends, and its counts add up.
+//! With any settings, a drive ends and its counts add up.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Groups of background clients: at their own rate, and with their own records.
+//! Groups of background clients have their own rate and records.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn groups_have_their_rates_and_records() {
         background_clients: vec![group("paced", 2, paced), group("eager", 1, Pacing::Closed)],
         ..settings(2, 2)
     };
-    // Connections 0 and 1 are of the drive, the next two of the first group.
+    // Connections 0 and 1 are the drive's; the next two are the first group's.
     let script = |connection| StatementScript::new(if connection < 2 { 1 } else { 2 });
     let (driven, reports) = drive_reporting(&settings, &server, 1, &script);
     let driven = driven.unwrap();

@@ -1,4 +1,4 @@
-//! Errors of statements: counted, retried, rolled back.
+//! Statement errors are counted, retried and rolled back.
 
 use std::thread;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::{drive, drive_scripts, settings};
 
 #[test]
 fn errors_are_counted_by_code_and_the_clients_go_on() {
-    // Of each four requests the third is a duplicate key and the fourth a deadlock.
+    // Of every four requests, the third fails with a duplicate key and the fourth with a deadlock.
     let server = Server::new(|asked| match asked.number % 4 {
         2 => Answer::Bytes(error(1062)),
         3 => Answer::Bytes(error(1213)),
@@ -31,7 +31,8 @@ fn errors_are_counted_by_code_and_the_clients_go_on() {
 
 #[test]
 fn an_error_inside_a_transaction_is_rolled_back() {
-    // The second statement of every third transaction fails, permanently and transiently by turns.
+    // The second statement of every third transaction fails, alternately with a permanent and a
+    // transient error.
     let server = Server::new(|asked| match asked.number % 12 {
         1 => Answer::Bytes(error(1205)),
         6 => Answer::Bytes(error(1213)),
@@ -72,7 +73,7 @@ fn equal_work_that_never_succeeds_ends() {
 #[test]
 fn what_still_fails_after_the_end_is_given_up() {
     let server = Server::new(|_| {
-        thread::sleep(Duration::from_millis(5));
+        thread::sleep(Duration::from_millis(1));
         Answer::Bytes(error(1213))
     });
     let short = DriveSettings { end: End::Time(Duration::from_millis(100)), ..settings(3, 1) };

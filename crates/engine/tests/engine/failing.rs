@@ -1,4 +1,4 @@
-//! Whatever the server does, a drive ends, says why, and keeps what it has.
+//! Whatever the server does, a drive ends, reports why, and keeps its results.
 
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -10,7 +10,8 @@ use protocol::ClientError;
 use super::server::{Answer, OK, Server, TWO_ROWS, error};
 use super::{drive, drive_stoppable, settings, stopped};
 
-/// The hundredth request of client 1 gets this, all others are answered.
+/// Drive against a server that gives this answer to the hundredth request of client 1; all other
+/// requests succeed.
 fn fails_with(answer: impl Fn() -> Answer + Send + Sync + 'static) -> (DriveResult, ClientError) {
     let server = Server::new(move |asked| match (asked.client, asked.number) {
         (1, 100) => answer(),
@@ -49,7 +50,7 @@ fn a_lost_connection_and_bytes_against_the_protocol_end_the_drive() {
 
 #[test]
 fn a_killed_connection_says_so() {
-    // The error is an answer and counted; that the connection is gone shows with the next request.
+    // The error is an answer and is counted; the lost connection shows with the next request.
     let (driven, lost) = fails_with(|| Answer::Close(error(1927)));
     assert_partial(&driven);
     assert_eq!(driven.transactions[0].errors[&1927], 1);
@@ -78,7 +79,7 @@ fn an_idle_connection_that_is_closed_ends_an_open_loop() {
     assert_eq!(failed.error.kind(), "connection");
 }
 
-/// Drive against a server that answers ten requests a connection and then nothing.
+/// Drive against a server that answers ten requests on each connection and then falls silent.
 fn mute(
     change: impl FnOnce(DriveSettings) -> DriveSettings,
     stop: &AtomicBool,
@@ -108,7 +109,7 @@ fn the_limit_ends_a_server_that_never_answers() {
     let (failed, took) = mute(|drive| DriveSettings { limit, ..drive }, &AtomicBool::new(false));
     assert!(matches!(failed.error, ClientError::TimeLimit { .. }));
     let driven = failed.driven.unwrap();
-    // The measured part was over before: only the answers were missing.
+    // The measured part was over; only answers were missing.
     assert!(driven.partial && (driven.duration_s - 1.0).abs() < 1e-9);
     assert!(took >= Duration::from_millis(1_300));
 }
@@ -125,7 +126,7 @@ fn a_server_that_falls_silent_is_given_up_whatever_was_to_end_the_drive() {
     };
     let changes: [(&(dyn Fn(DriveSettings) -> DriveSettings + Sync), u64); 4] =
         [(&closed, 40), (&by_work, 40), (&in_warmup, 0), (&open, 40)];
-    // Each only waits, so that all do at the same time.
+    // Each drive only waits, so all run at the same time.
     thread::scope(|scope| {
         for (change, count) in changes {
             scope.spawn(move || {
@@ -145,7 +146,7 @@ fn a_server_that_falls_silent_is_given_up_whatever_was_to_end_the_drive() {
 #[test]
 fn a_server_that_is_asked_nothing_is_not_silent() {
     let rare = DriveSettings {
-        pacing: Pacing::Open { rate: 0.3, arrivals: Arrivals::Constant, max_lateness: None },
+        pacing: Pacing::Open { rate: 0.45, arrivals: Arrivals::Constant, max_lateness: None },
         end: End::Operations(2),
         idle_timeout: Duration::from_secs(2),
         ..settings(2, 1)

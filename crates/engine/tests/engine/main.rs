@@ -1,4 +1,4 @@
-//! The engine against servers that stall, refuse, break off and misbehave on purpose.
+//! The engine against servers that stall, fail, disconnect or misbehave on purpose.
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // small numbers
 
 mod any;
@@ -23,14 +23,14 @@ use engine::{DriveResult, DriveSettings, End, Failed, Report, Warmup};
 
 use server::{Answer, OK, Server, StatementScript, error};
 
-/// A drive of a second in a closed loop. The limit only ends tests that would hang.
+/// Return the settings of a closed loop of one second. The limit only ends tests that would hang.
 fn settings(clients: u32, threads: u32) -> DriveSettings {
     let limit = Some(Duration::from_secs(30));
     let closed = DriveSettings::closed_loop(clients, threads, End::Time(Duration::from_secs(1)));
     DriveSettings { retry: vec![1213], limit, ..closed }
 }
 
-/// Drive scripts of one statement each until they end or are stopped.
+/// Drive scripts of one statement each, until they end or are stopped.
 fn drive_stoppable(
     settings: &DriveSettings,
     server: &Server,
@@ -41,7 +41,7 @@ fn drive_stoppable(
     engine::drive(settings, &StatementScript::names(1), open, None, report, stop)
 }
 
-/// Do what a stop ends, which comes after 0.3 s.
+/// Run `work`, which is stopped after 0.3 s.
 fn stopped<T>(work: impl FnOnce(&AtomicBool) -> T) -> T {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -58,8 +58,8 @@ fn drive(settings: &DriveSettings, server: &Server) -> Result<DriveResult, Faile
     drive_stoppable(settings, server, &|_| (), &AtomicBool::new(false))
 }
 
-/// Drive scripts of `statements` names, which may end after some transactions, against a server that
-/// fails one of `failing` requests. The server must have seen all requests that the drive counts.
+/// Drive scripts with `statements` names, which may end after some transactions, against a server
+/// that fails one of `failing` requests. Assert that the server has received all counted requests.
 fn drive_failing(
     settings: &DriveSettings,
     failing: u64,
@@ -86,7 +86,7 @@ fn drive_failing(
     driven
 }
 
-/// Drive scripts of `statements` names to their end.
+/// Drive scripts with `statements` names to their end.
 fn drive_scripts(
     settings: &DriveSettings,
     server: &Server,
@@ -96,7 +96,7 @@ fn drive_scripts(
     drive_reporting(settings, server, statements, script).0.unwrap()
 }
 
-/// Drive scripts of `statements` names, and give the reports too.
+/// Drive scripts with `statements` names, and return the reports too.
 fn drive_reporting(
     settings: &DriveSettings,
     server: &Server,

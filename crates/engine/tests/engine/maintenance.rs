@@ -1,4 +1,4 @@
-//! Statements of maintenance run in the middle, and split the clients' records.
+//! Maintenance statements run in the middle of a drive and split the clients' records into parts.
 
 use std::sync::atomic::AtomicBool;
 use std::thread;

@@ -1,4 +1,4 @@
-//! Scripts that see answers.
+//! Scripts that observe answers.
 
 use std::sync::atomic::AtomicBool;
 
@@ -8,7 +8,7 @@ use protocol::script::{Answer, Names, Observe, Request, RowFormat, Script};
 use super::server::{self, OK, Server, TWO_ROWS};
 use super::settings;
 
-/// Reads until an answer has no row, which ends its transaction.
+/// A script that reads until an answer has no row, which ends its transaction.
 struct Reader {
     observe: Observe,
     is_first: bool,
@@ -48,7 +48,7 @@ fn drive(observe: Observe, server: &Server) -> Result<DriveResult, Failed> {
     engine::drive(&drive, &names, open, None, &|_| (), &AtomicBool::new(false))
 }
 
-/// Every third answer has no rows.
+/// Return a server whose every third answer has no rows.
 fn third_is_empty() -> Server {
     Server::new(|asked| {
         let bytes = if asked.number % 3 == 2 { OK } else { TWO_ROWS };
@@ -68,11 +68,11 @@ fn answers_decide_how_long_a_transaction_is() {
 
 #[test]
 fn an_answer_that_a_script_cannot_use_ends_the_drive() {
-    // Text rows do not begin as binary ones do, which is an error of the protocol ...
+    // Text rows begin differently from binary rows, so this is a protocol error ...
     let observe = Observe::FirstRow(RowFormat::Binary);
     let failed = drive(observe, &third_is_empty()).unwrap_err();
     assert_eq!(failed.error.kind(), "protocol");
-    // ... and words of the script are one of the workload.
+    // ... and an error of the script is a workload error.
     let server = Server::answering(
         b"\x01\0\0\x01\x01\
         \x17\0\0\x02\x03def\0\0\0\x01c\0\x0c\x08\0\x01\0\0\0\xfe\0\0\0\0\0\

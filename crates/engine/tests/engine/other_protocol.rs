@@ -1,4 +1,4 @@
-//! The engine over a protocol that is not MySQL's: requests and answers are lines of text.
+//! The engine with a protocol other than MySQL's: requests and answers are lines of text.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -104,7 +104,7 @@ impl Script for LineScript {
     }
 }
 
-/// Answer each line; the fifth of each connection is refused. Returns the lines.
+/// Answer each line; the fifth of each connection fails. Return the lines.
 fn serve(stream: UnixStream) -> Vec<String> {
     let mut answers = stream.try_clone().unwrap();
     let mut lines = Vec::new();

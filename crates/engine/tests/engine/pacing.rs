@@ -1,4 +1,4 @@
-//! Open loops: the schedule is kept whatever the server does, and nothing of its stalls is hidden.
+//! Open loops: the schedule does not depend on the server, and stalls show in the latencies.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -18,7 +18,7 @@ fn open(rate: f64, arrivals: Arrivals, clients: u32, threads: u32) -> DriveSetti
     }
 }
 
-/// Scheduled, late, skipped.
+/// Return the numbers of scheduled, late and skipped arrivals.
 pub fn fate(pacing: &PacingResult) -> (u64, u64, u64) {
     match *pacing {
         PacingResult::Open { punctuality: all, .. } => (all.scheduled, all.late, all.skipped),
@@ -33,7 +33,7 @@ fn a_stall_shows_in_response_time_and_once_a_connection_in_service_time() {
     let first = OnceLock::new();
     let server = Server::new(move |_| {
         let first = *first.get_or_init(Instant::now);
-        let (from, until) = (first + 4 * STALL, first + 5 * STALL);
+        let (from, until) = (first + 2 * STALL, first + 3 * STALL);
         let now = Instant::now();
         if now >= from {
             thread::sleep(until.saturating_duration_since(now));
@@ -41,19 +41,19 @@ fn a_stall_shows_in_response_time_and_once_a_connection_in_service_time() {
         Answer::Bytes(OK.to_vec())
     });
     let stalled =
-        DriveSettings { end: End::Time(10 * STALL), ..open(400.0, Arrivals::Constant, CLIENTS, 1) };
+        DriveSettings { end: End::Time(6 * STALL), ..open(400.0, Arrivals::Constant, CLIENTS, 1) };
     let driven = drive(&stalled, &server).unwrap();
     let record = &driven.transactions[0];
     assert_eq!(record.count, server.seen());
     let response = record.response.as_ref().unwrap();
     let p99 = response.percentile_s(99.0).unwrap() / STALL.as_secs_f64();
-    assert!((0.85..1.05).contains(&p99), "{p99} of the stall");
+    assert!((0.85..1.1).contains(&p99), "{p99} of the stall");
     let limit_ns = STALL.as_nanos() as u64 / 2;
     let slow = record.service.histogram().count_between(limit_ns, u64::MAX);
     assert_eq!(slow, u64::from(CLIENTS));
     let (scheduled, late, skipped) = fate(&driven.pacing);
-    assert_eq!(scheduled, 2_000);
-    assert!(skipped < 10, "{skipped}"); // at the very end, by a busy host
+    assert_eq!(scheduled, 1_200);
+    assert!(skipped < 10, "{skipped}"); // at the very end, on a busy host
     assert!(late > 150, "{late}");
 }
 
@@ -77,7 +77,7 @@ fn the_schedule_is_kept_where_the_server_can_serve_it() {
         let record = &driven.statements[0];
         let (service, response) = (&record.service, record.response.as_ref().unwrap());
         assert_eq!(service.count(), response.count());
-        // All at the end would wait for half of the drive on average.
+        // If all arrivals came at the end, they would wait for half of the drive on average.
         let waited_s = (response.sum_s() - service.sum_s()) / count as f64;
         assert!((0.0..0.05).contains(&waited_s), "{waited_s}");
         assert_evenly_spread(&mut asked.lock().unwrap(), driven.duration_s);
@@ -85,7 +85,8 @@ fn the_schedule_is_kept_where_the_server_can_serve_it() {
     }
 }
 
-/// By the server's own clock: each quarter of the requests came in about a quarter of the time.
+/// Assert that, by the server's own clock, each quarter of the requests took about a quarter of the
+/// time.
 fn assert_evenly_spread(asked: &mut [Instant], duration_s: f64) {
     asked.sort_unstable();
     let last = asked.len() - 1;
@@ -96,7 +97,7 @@ fn assert_evenly_spread(asked: &mut [Instant], duration_s: f64) {
     }
 }
 
-/// One connection, 10 ms a request, ten times the arrivals that it can serve.
+/// One connection with 10 ms per request, and ten times the arrivals that it can serve.
 fn overloaded(max_lateness: Option<Duration>) -> (DriveSettings, Server) {
     let server = Server::answering_after(|_| Duration::from_millis(10));
     let pacing = Pacing::Open { rate: 1_000.0, arrivals: Arrivals::Constant, max_lateness };
@@ -113,7 +114,7 @@ fn what_an_overloaded_server_could_not_begin_is_skipped() {
     assert_eq!(record.count + skipped, scheduled);
     assert_eq!(record.count, server.seen());
     assert!(skipped > 800 && late + 2 >= record.count);
-    // The last one that began had waited for most of the second.
+    // The last transaction that began had waited for most of the second.
     assert!(record.response.as_ref().unwrap().max_s().unwrap() > 0.5);
     assert!(record.service.max_s() < record.response.as_ref().unwrap().max_s());
 }
@@ -121,7 +122,7 @@ fn what_an_overloaded_server_could_not_begin_is_skipped() {
 #[test]
 fn no_arrival_waits_for_a_busy_client_while_another_is_idle() {
     let server = Server::new(|asked| {
-        // One client's first request takes as long as the whole drive.
+        // The first request of one client takes as long as the whole drive.
         let stalls = asked.client == 0 && asked.number == 0;
         thread::sleep(Duration::from_millis(if stalls { 1_000 } else { 0 }));
         Answer::Bytes(OK.to_vec())
@@ -144,8 +145,8 @@ fn what_comes_too_late_is_skipped() {
     assert_eq!(record.count + skipped, scheduled);
     let (service, response) = (&record.service, record.response.as_ref().unwrap());
     let waited_s = response.max_s().unwrap() - service.max_s().unwrap();
-    // The host may stop the thread between the decision and the request; without a limit an
-    // arrival waits for most of the second.
+    // The host may suspend the thread between the decision and the request. Without a limit,
+    // arrivals wait for most of the second.
     assert!(waited_s < 0.4, "{waited_s}");
 }
 
@@ -178,7 +179,8 @@ fn a_spinning_thread_keeps_the_schedule_too() {
     assert_eq!(driven.transactions[0].count + fate(&driven.pacing).2, 1_000);
 }
 
-/// Notes who asks, and first gives the server time to have answered everybody who asked before.
+/// A script that records its client with each request, after the server has answered all earlier
+/// requests.
 struct Patient {
     asker: StatementScript,
     client: u32,

@@ -1,4 +1,4 @@
-//! A server whose answers are scripted, one thread a connection, and clients that ask it.
+//! A server with scripted answers, one thread for each connection, and clients for it.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -12,7 +12,7 @@ use protocol::script::{Names, Request, Script};
 
 pub const OK: &[u8] = b"\x07\0\0\x01\0\x01\0\x02\0\0\0";
 
-/// One column, two rows, in the text protocol.
+/// One column and two rows, in the text protocol.
 pub const TWO_ROWS: &[u8] = b"\x01\0\0\x01\x01\
     \x17\0\0\x02\x03def\0\0\0\x01c\0\x0c\x08\0\x01\0\0\0\xfe\0\0\0\0\0\
     \x05\0\0\x03\xfe\0\0\x02\0\
@@ -25,35 +25,35 @@ pub fn error(code: u16) -> Vec<u8> {
     [&[u8::try_from(payload.len()).unwrap(), 0, 0, 1], &payload[..]].concat()
 }
 
-/// The reaction of the server to a request.
+/// The server's reaction to a request.
 pub enum Answer {
     Bytes(Vec<u8>),
-    /// Says this and closes the connection.
+    /// Send these bytes and close the connection.
     Close(Vec<u8>),
-    /// Says nothing until the client has gone.
+    /// Send nothing until the client has disconnected.
     Nothing,
 }
 
-/// A request as the server sees it.
+/// A request, as the server receives it.
 pub struct SeenRequest<'a> {
     pub client: u32,
-    /// From 0, of this connection.
+    /// The number of the request on its connection, from 0.
     pub number: u64,
     pub payload: &'a [u8],
 }
 
 type Behaviour = dyn Fn(&SeenRequest<'_>) -> Answer + Send + Sync;
 
-/// Counts what it is asked, and answers by a function.
+/// Counts requests, and answers them by a function.
 #[derive(Clone)]
 pub struct Server {
     behaviour: Arc<Behaviour>,
-    /// Requests of scripts; `ROLLBACK`s are counted apart.
+    /// Requests of scripts; `ROLLBACK`s are counted separately.
     seen: Arc<AtomicU64>,
-    /// Answers that were sent whole, those to `ROLLBACK`s included.
+    /// Answers that were sent completely, including those to `ROLLBACK`.
     answered: Arc<AtomicU64>,
     rollbacks: Arc<AtomicU64>,
-    /// Connections that said that they go.
+    /// Connections that sent QUIT.
     quits: Arc<AtomicU64>,
 }
 
@@ -72,7 +72,7 @@ impl Server {
         Self::new(move |_| Answer::Bytes(bytes.to_vec()))
     }
 
-    /// Answer after this time.
+    /// Return a server that answers after this time.
     pub fn answering_after(
         time: impl Fn(&SeenRequest<'_>) -> Duration + Send + Sync + 'static,
     ) -> Self {
@@ -82,7 +82,7 @@ impl Server {
         })
     }
 
-    /// A connection of a client; its thread ends with it.
+    /// Open a connection of a client; the server's thread ends with it.
     pub fn connect(&self, client: u32) -> Channel {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let server = self.clone();
@@ -124,7 +124,7 @@ impl Server {
                     (self.behaviour)(&SeenRequest { client, number: number - 1, payload })
                 }
             };
-            // The client may have gone already: that is what some tests are about.
+            // The client may have disconnected already, as some tests intend.
             match answer {
                 Answer::Bytes(bytes) => {
                     drop(stream.write_all(&bytes));
@@ -143,7 +143,7 @@ impl Server {
     }
 }
 
-/// The payload of the next packet; None where the client has gone.
+/// Return the payload of the next packet; None if the client has disconnected.
 fn hear(stream: &mut UnixStream) -> Option<Vec<u8>> {
     let mut header = [0; 4];
     stream.read_exact(&mut header).ok()?;
@@ -153,11 +153,11 @@ fn hear(stream: &mut UnixStream) -> Option<Vec<u8>> {
     Some(payload)
 }
 
-/// A script with transactions of this number of equal statements.
+/// A script whose transactions have this number of equal statements.
 #[derive(Clone)]
 pub struct StatementScript {
     statements: u16,
-    /// Transactions that are left; None for ever.
+    /// The number of transactions left; None without a limit.
     left: Option<u64>,
     position: u16,
     payload: Vec<u8>,
@@ -172,12 +172,12 @@ impl StatementScript {
         Self { left: Some(left), ..self }
     }
 
-    /// The length of its requests in bytes.
+    /// Set the length of the requests in bytes.
     pub fn with_length(self, length: usize) -> Self {
         Self { payload: vec![3; length], ..self }
     }
 
-    /// The names of this script's statements, and of its one transaction.
+    /// Return the names of this script's statements and of its only transaction.
     pub fn names(statements: u16) -> Names {
         Names {
             statements: (0..statements).map(|number| format!("s{number}")).collect(),

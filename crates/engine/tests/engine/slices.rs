@@ -1,4 +1,4 @@
-//! Servers that take turns: only one is asked at a time, and each gets its share.
+//! Slices: only one server receives requests at a time, and each gets its share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -28,7 +28,7 @@ fn slices(sides: u32, at_least: Duration, transactions: u64) -> SliceSettings {
     SliceSettings { sides, at_least, at_most: Duration::from_secs(10), transactions }
 }
 
-/// Assert that no slice is short, that they do not overlap, and that groups are mirrored orders.
+/// Assert that no slice is too short, that slices do not overlap, and that groups are mirrored.
 fn assert_whole_groups(slices: &[Slice], sides: u32, settings: &SliceSettings) {
     assert!(slices.windows(2).all(|pair| pair[0].until_ns <= pair[1].from_ns));
     for slice in slices {
@@ -45,7 +45,7 @@ fn assert_whole_groups(slices: &[Slice], sides: u32, settings: &SliceSettings) {
     }
 }
 
-/// The successes and failures of a side's transactions.
+/// Return the number of a side's transactions, successful and failed.
 fn ended(driven: &DriveResult, side: usize) -> u64 {
     let record = &driven.sides.as_ref().unwrap()[side].transactions[0];
     record.count + record.errors.values().sum::<u64>()
@@ -53,7 +53,7 @@ fn ended(driven: &DriveResult, side: usize) -> u64 {
 
 #[test]
 fn one_side_is_asked_at_a_time() {
-    // More clients than begin at once, too.
+    // This includes more clients than begin at once.
     for (clients, sides) in [(1, 2), (4, 2), (3, 3), (40, 2), (1, 8)] {
         let asked: Arc<[AtomicI64]> = (0..sides).map(|_| AtomicI64::new(0)).collect();
         let seen: Arc<[AtomicU64]> = (0..sides).map(|_| AtomicU64::new(0)).collect();
@@ -102,7 +102,7 @@ fn a_slower_side_rests_for_its_share_of_its_slices_and_no_other_does() {
                 assert!(slice.rested_ns <= slice.until_ns - slice.from_ns, "{slice:?}");
                 (rested_ns + slice.rested_ns, whole_ns + slice.until_ns - slice.from_ns)
             });
-            // A rest may be shorter where the one before was longer.
+            // A rest may be shorter if the one before was too long.
             assert!(rested_ns as f64 >= 0.5 * share * (whole_ns - rested_ns) as f64);
             assert_eq!(rested_ns > 0, *share > 0.0);
         }
@@ -154,7 +154,7 @@ fn the_turn_of_others_is_no_gap_of_a_client() {
     let settings = DriveSettings { slices: Some(long), ..in_slices(1, 2) };
     let driven = drive(&settings, &Server::answering(OK)).unwrap();
     for side in driven.sides.unwrap() {
-        // A server that answers at once: 12 turns of others would make 0.5 s of gaps.
+        // With a server that answers at once, 12 turns of others would add up to 0.5 s of gaps.
         assert!(side.mean_gap_s * (side.transactions[0].count as f64) < 0.4);
     }
 }
@@ -172,7 +172,7 @@ fn slices_of_a_transaction_each_do_not_nest() {
 
 #[test]
 fn what_fails_on_one_side_is_counted_there_and_ends_slices_too() {
-    // On side 1 the second statement fails: by turns it is begun again, or the transaction fails.
+    // On side 1 the second statement fails: alternately its transaction is restarted or fails.
     let server = Server::new(|asked| match (asked.client % 2, asked.number % 4) {
         (1, 1) => Answer::Bytes(error(1213)),
         (1, 3) => Answer::Bytes(error(1205)),
@@ -211,7 +211,7 @@ fn a_client_with_nothing_left_to_ask_ends_the_drive() {
         assert!(driven.duration_s < 15.0, "{}", driven.duration_s);
         assert_whole_groups(&driven.slices.unwrap(), 2, &settings.slices.unwrap());
     }
-    // No side has anything to ask.
+    // No side has any request.
     let driven = drive_scripts(&in_slices(1, 2), &Server::answering(OK), 1, &|_| {
         StatementScript::new(1).with_transactions(0)
     });
@@ -219,7 +219,7 @@ fn a_client_with_nothing_left_to_ask_ends_the_drive() {
     assert!(driven.slices.unwrap().is_empty());
 }
 
-/// Drive a server whose side 1 reacts in this way from its hundredth request on.
+/// Drive a server whose side 1 reacts like this from its hundredth request on.
 fn side_1_fails(
     settings: &DriveSettings,
     answer: impl Fn() -> Answer + Send + Sync + 'static,
@@ -242,7 +242,7 @@ fn an_error_names_the_side() {
     assert!(message.starts_with(expected), "{message}");
     assert!(message[expected.len()..].starts_with(['0', '1']), "{message}");
     assert!(driven.partial && driven.partial_reason == Some(message));
-    // Between its turns: the server says goodbye to a client that waits.
+    // Between two turns of side 1, the server reports its shutdown to a waiting client.
     let (_, shutdown) = side_1_fails(&settings, || Answer::Bytes([OK, &error(1053)].concat()));
     assert_eq!(shutdown.kind(), "server");
     assert!(shutdown.to_string().starts_with("side 1: the server refused"), "{shutdown}");
@@ -259,7 +259,7 @@ fn a_side_that_falls_silent_is_given_up_and_named() {
     let (driven, silent) = side_1_fails(&settings, || Answer::Nothing);
     assert_eq!(silent.kind(), "silent");
     assert!(silent.to_string().starts_with("side 1: the server left requests"), "{silent}");
-    // One may have ended its turn before; those of side 0 were asked nothing.
+    // One client may have ended its turn before; those of side 0 had no request under way.
     assert!((1..=2).contains(&driven.unanswered), "{}", driven.unanswered);
     assert_whole_groups(&driven.slices.unwrap(), 2, &settings.slices.unwrap());
 }
@@ -280,7 +280,7 @@ fn a_side_that_waits_for_its_turn_is_not_silent() {
 
 #[test]
 fn a_drive_lasts_until_a_whole_group_is_over() {
-    // Of 0.5 s, a group takes 0.6: two transactions of side 1.
+    // A group takes 0.6 s of the 0.5 s: two transactions of side 1.
     let server =
         Server::answering_after(|asked| Duration::from_millis(300 * u64::from(asked.client % 2)));
     for warmup_ms in [0, 100] {
@@ -311,7 +311,7 @@ fn slow_transactions_of_several_clients_end_a_slice_before_it_has_all() {
     assert!(!slices.is_empty());
     assert_whole_groups(&slices, 2, &few);
     for slice in slices {
-        // One of each client; on side 0 there may be time for more.
+        // One transaction of each client; on side 0 there may be time for more.
         assert!(slice.transactions >= 2, "{slice:?}");
         assert!(slice.side == 0 || slice.transactions == 2, "{slice:?}");
     }

@@ -1,4 +1,4 @@
-//! The statements that clients publish while their requests are under way.
+//! Clients publish their statement while a request is under way.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,7 @@ fn each_request_is_shown_while_it_is_under_way() {
         let activity = StatementActivity::open(&place).unwrap();
         let statement = activity.shown(asked.client as usize);
         seen.lock().unwrap().push((asked.client, statement));
-        // The first transaction of client 1 is rolled back and begun again.
+        // The first transaction of client 1 is rolled back and restarted.
         Answer::Bytes(if (asked.client, asked.number) == (1, 1) {
             error(1213)
         } else {

@@ -1,4 +1,4 @@
-//! The engine's counts equal those of the server, and the requested ones.
+//! The engine's counts equal those of the server, and equal work is exact.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -31,7 +31,7 @@ fn counts_are_what_the_server_saw() {
     assert!(!driven.partial);
     let waited = Instant::now();
     while server.quits() < 5 && waited.elapsed() < Duration::from_secs(10) {
-        thread::sleep(Duration::from_millis(1)); // the server's threads hear it in their own time
+        thread::sleep(Duration::from_millis(1)); // the server's threads need time to notice
     }
     assert_eq!(server.quits(), 5);
 }
@@ -64,8 +64,8 @@ fn a_closed_loop_lasts_until_a_transaction_is_over() {
         assert!(!driven.partial);
         let count = driven.transactions[0].count;
         assert_eq!(count, u64::from(clients));
-        // Without a warm-up, the first transaction counts. The rate is that of the transactions, and
-        // not one or none in 0.1 s.
+        // Without a warm-up, the first transaction counts. The rate is that of the transactions,
+        // and not of one or none in 0.1 s.
         assert_eq!(server.seen(), count * if warmup_ms > 0 { 2 } else { 1 });
         let mean_s = driven.transactions[0].service.sum_s() / count as f64;
         let rate = count as f64 / driven.duration_s;
@@ -75,7 +75,7 @@ fn a_closed_loop_lasts_until_a_transaction_is_over() {
 
 #[test]
 fn few_transactions_of_a_closed_loop_have_their_own_pace() {
-    // Of 1 s, 0.3 s each: 3 or 4 begin, which is 11 % to either side of the pace.
+    // 1 s at 0.3 s each: 3 or 4 transactions begin, which is 11 % above or below the pace.
     let server = Server::answering_after(|_| Duration::from_millis(300));
     let warmup = Warmup::Time(Duration::from_millis(100));
     let driven = drive(&DriveSettings { warmup, ..settings(2, 2) }, &server).unwrap();
@@ -99,12 +99,12 @@ fn in_a_closed_loop_clients_are_throughput_times_latency_and_gap() {
     for (clients, threads) in [(1, 1), (8, 1), (8, 2), (64, 2)] {
         let server = Server::answering_after(|_| Duration::from_micros(300));
         let warm = DriveSettings {
-            warmup: Warmup::Time(Duration::from_millis(300)),
+            warmup: Warmup::Time(Duration::from_millis(100)),
             ..settings(clients, threads)
         };
-        // A request under way at either end of the measured part counts whole or not at all: each
-        // client is off by two of the longest at most. A gap there does the same, which is much
-        // where the host stops a thread just then, but that does not happen every time.
+        // A request under way at either end of the measured part counts completely or not at all,
+        // so each client may deviate by two of the longest latency. A gap at an end has the same
+        // effect; it is long if the host suspends the thread just then, but not in every attempt.
         let mut ratios = Vec::new();
         let is_right = (0..5).any(|_| {
             let driven = drive(&warm, &server).unwrap();
@@ -153,7 +153,7 @@ fn the_warm_up_is_not_measured_and_the_marks_are_in_order() {
     assert!(
         parts.iter().all(|interval| interval.totals.transactions > 0 && interval.max_us.is_some())
     );
-    // Each client may have had one under way at the end.
+    // Each client may have had one request under way at the end.
     let ended: u64 = parts.iter().map(|interval| interval.totals.transactions).sum();
     assert!((server.seen() - 3..=server.seen()).contains(&ended));
     assert!(driven.transactions[0].count < server.seen());
@@ -176,7 +176,7 @@ fn clients_linger_until_they_are_stopped() {
                 let asked = server.seen();
                 thread::sleep(Duration::from_millis(100));
                 assert_eq!(server.quits(), 0);
-                assert!(server.seen() <= asked + 4); // those that were under way
+                assert!(server.seen() <= asked + 4); // requests that were under way
                 stop.store(true, Ordering::Relaxed);
             });
             let report = |report: &Report| {
@@ -215,7 +215,7 @@ fn clients_linger_no_longer_than_the_limit_or_after_an_error() {
 fn a_steady_server_ends_the_warm_up() {
     let server = Server::answering_after(|_| Duration::from_millis(5));
     let steady = DriveSettings {
-        warmup: Warmup::Steady { limit: Duration::from_secs(20) },
+        warmup: Warmup::Steady { limit: Duration::from_secs(9) },
         end: End::Time(Duration::from_millis(1_200)),
         ..settings(2, 1)
     };
@@ -224,7 +224,7 @@ fn a_steady_server_ends_the_warm_up() {
     assert!(driven.warmup_s >= 6.0);
     assert!(driven.warmup_steady.is_some());
     assert!(driven.transactions[0].count >= 100);
-    // No record is a stub, and none is of both parts.
+    // Every interval is complete and belongs to only one part.
     let durations = |part| {
         let intervals = reports.iter().filter_map(|report| match report {
             Report::Interval(interval) if interval.part == part => Some(interval.duration_s),
@@ -265,7 +265,7 @@ fn a_time_in_which_some_scripts_were_used_up_is_not_whole() {
     let driven = drive_scripts(&short, &server, 1, &script);
     let reason = driven.partial_reason.unwrap();
     assert!(reason.starts_with("1 of 3 clients used up"), "{reason}");
-    // What one leaves, others do.
+    // Transactions that one client leaves are done by others.
     let driven = drive_scripts(&until(500, 3, 1), &server, 1, &script);
     assert_eq!((driven.transactions[0].count, driven.partial), (500, false));
 }

@@ -1,4 +1,5 @@
-//! Answers followed whole and cut: neither panics, and both find the same.
+//! The answer reader, fed whole answers and pieces of them: it must not panic, and both must give
+//! the same result.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

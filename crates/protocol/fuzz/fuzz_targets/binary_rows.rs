@@ -1,5 +1,5 @@
-//! A result set read to the last value, as binary and as text; where every message of it can be
-//! read, whoever only follows it must find as many rows.
+//! A result set whose values are all parsed, as binary rows and as text. If every message can be
+//! parsed, the answer reader must count as many rows.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,7 +9,7 @@ use protocol::mysql::packet::Decoder;
 use protocol::mysql::reply::{self, Done};
 use protocol::mysql::values::{Column, parse_binary_row};
 
-/// The number of rows, and how they ended.
+/// Return the number of rows, and the message after the last row; None if a message is not valid.
 fn read(bytes: &[u8]) -> Option<(u64, Done)> {
     let mut decoder = Decoder::default();
     decoder.expect(1);
@@ -51,7 +51,7 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     }
     let Ok(fed) = MysqlAnswerReader::default().feed(bytes) else {
-        // Empty rows are refused by whoever only follows: no server sends them.
+        // The answer reader rejects empty rows, which no server sends.
         return;
     };
     let end = fed.end.expect("the answer is over");

@@ -1,4 +1,4 @@
-//! The first message of a server, and what it asks for while somebody logs in.
+//! The server's greeting, and its requests during a login.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

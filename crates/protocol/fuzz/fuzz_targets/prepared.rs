@@ -1,4 +1,4 @@
-//! The answer to a statement to prepare: its first message, and the columns that follow.
+//! The answer to COM_STMT_PREPARE: its first message, and the columns after it.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Everything a server could say in a session: greeting, login, a query, a prepared statement. The
-//! session must end, whatever is said, and well before its time limit.
+//! Everything a server can send in a session: greeting, login, a query, a prepared statement.
+//! Whatever the server sends, the session must end well before its time limit.
 #![no_main]
 
 use std::io::{Read, Write};
@@ -34,7 +34,7 @@ fn talk(channel: Channel) -> Result<(), ClientError> {
 fuzz_target!(|bytes: &[u8]| {
     let (ours, mut server) = UnixStream::pair().expect("a pair of sockets");
     if bytes.len() > 64 << 10 {
-        return; // more than a socket holds
+        return; // more than fits into a socket's buffer
     }
     server.write_all(bytes).expect("room in the socket");
     server.shutdown(Shutdown::Write).expect("an open socket");

@@ -1,9 +1,9 @@
-//! An account at a server, and when its password may go there.
+//! A login at a server, and the rules for sending its password.
 //!
-//! The password itself goes over a Unix socket only where the server listens at it, and no other user in
-//! its place: where nobody but root, the user of this process and the users whom these two let own the
-//! socket's directory can have put it there. The rules and the words are those of
-//! `millrace/host/listener.py`; a test compares both.
+//! The password itself is sent over a Unix socket only if no other user can have put a listener in
+//! the server's place: the listener must belong to root, to the user of this process, or to a user
+//! that these two allow to own the socket's directory. `millrace/host/listener.py` has the same
+//! rules and messages; a test compares both.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -20,7 +20,7 @@ use super::address::Address;
 use super::tls::Tls;
 
 const ROOT: u32 = 0;
-/// Symbolic links in one path, as many as the kernel follows.
+/// The maximum number of symbolic links in one path, as in the kernel.
 const MOST_LINKS: usize = 40;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 const STICKY: u32 = 0o1000;
@@ -32,12 +32,14 @@ pub struct Login {
     pub password: String,
     pub database: Option<String>,
     pub tls: Tls,
-    /// Send the password to an unverified server: with its key, or over TLS with any certificate.
+    /// Allow sending the password to an unverified server: encrypted with the server's key, or over
+    /// TLS with any certificate.
     pub allow_unverified: bool,
 }
 
 impl Login {
-    /// Return why the other end must not get the password itself, with a hint; None where it may.
+    /// Return why the password itself must not be sent to the other end, with a hint; None if it
+    /// may be sent.
     pub(super) fn reason_to_distrust(&self, socket: BorrowedFd<'_>) -> Option<String> {
         if self.tls.verifies() || self.allow_unverified {
             return None;
@@ -69,7 +71,8 @@ impl std::fmt::Debug for Login {
     }
 }
 
-/// Return why another server may listen at `socket`, which is connected to `path`; None where none can.
+/// Return why another server may be listening at `socket`, which is connected to `path`; None if
+/// none can.
 fn judge(path: &Path, socket: BorrowedFd<'_>) -> io::Result<Option<String>> {
     let listener = socket_peercred(socket)?.uid.as_raw();
     let mut trusted = HashSet::from([ROOT, geteuid().as_raw()]);
@@ -85,7 +88,7 @@ fn judge(path: &Path, socket: BorrowedFd<'_>) -> io::Result<Option<String>> {
         let status = fs::symlink_metadata(&next)?;
         let mode = fs::symlink_metadata(&place)?.mode();
         if mode & WRITABLE_BY_OTHERS == 0 {
-            // Whoever owns an entry there was let in by somebody who is trusted.
+            // A trusted user let the owner of this entry in.
             if !status.is_symlink() {
                 trusted.insert(status.uid());
             }
@@ -116,7 +119,7 @@ fn judge(path: &Path, socket: BorrowedFd<'_>) -> io::Result<Option<String>> {
     }))
 }
 
-/// Return the names on the way of a path, the last one first.
+/// Return the components of a path, the last one first.
 fn parts(path: &Path) -> Vec<OsString> {
     path.components()
         .rev()

@@ -10,7 +10,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// True where what is sent stays on this host, whatever a resolver says.
+    /// Return whether everything sent stays on this host, whatever a resolver answers.
     pub fn is_this_host(&self) -> bool {
         match self {
             Self::Socket(_) => true,

@@ -1,8 +1,8 @@
-//! Follows answers of a server without reading them: how many rows, how they ended, how large.
+//! Follows a server's answers without parsing values: counts rows and bytes, and finds the end.
 //!
-//! Measuring clients need no values, so that only the first bytes of each packet are looked at,
-//! rows are counted and their bytes skipped where they lie. Nothing is copied but the first bytes
-//! of a packet that two reads cut, and nothing allocated unless the server reports an error.
+//! Measuring clients need no values, so only the first bytes of each packet are examined; rows are
+//! counted and skipped in place. Only the first bytes of a packet that is split between two reads
+//! are copied. Memory is allocated only if the server reports an error.
 
 use super::packet::{Decoder, HEADER, MAX_PAYLOAD, parse_header};
 use super::reply::{self, Done, EOF, ERROR, LOCAL_FILE, OK, Reply};
@@ -11,19 +11,20 @@ use crate::error::refused;
 use crate::script::{Row, RowFormat, WhichRow};
 use crate::{AnswerReader, AnswerSummary, FeedResult, Protocol, ProtocolError};
 
-/// The part of a payload that is examined: an OK message up to its number of warnings.
+/// The length of the examined part of a payload: an OK message up to its number of warnings.
 const PREFIX: usize = 1 + 9 + 9 + 2 + 2;
 
-/// The largest message of any server: the highest `max_allowed_packet`.
+/// The largest message that a server can send: the highest `max_allowed_packet`.
 const MAX_MESSAGE: usize = 1 << 30;
 
-/// Far above the longest error message of any server.
+/// The maximum length of an error message, far above that of any server.
 const MAX_ERROR: usize = 64 << 10;
 
-/// The longest beginning of an answer that is kept (column definitions, short values), and the longest row.
+/// The maximum length of the kept beginning of an answer (column definitions, short values), and of
+/// a row.
 const MAX_KEPT: usize = 64 << 10;
 
-/// The number of the packet that follows a command of one packet.
+/// The sequence number of the first packet of an answer to a command of one packet.
 const FIRST_SEQUENCE: u8 = 1;
 
 #[derive(Debug)]
@@ -44,34 +45,34 @@ impl Protocol for Mysql {
 enum Stage {
     /// The first message of a result.
     Result,
-    /// So many column definitions, then their end.
+    /// This many column definitions, and then their end.
     Columns(u16),
     Rows,
-    /// The answer is over when its last packet is.
+    /// The last packet of the answer.
     Over,
-    /// The same, and that packet is an error.
+    /// The last packet of the answer, which is an error.
     Failed,
 }
 
-/// A reader of the answers of one connection: text and binary rows, without `CLIENT_DEPRECATE_EOF`.
+/// Reads the answers of one connection: text and binary rows, without `CLIENT_DEPRECATE_EOF`.
 #[derive(Debug)]
 pub struct MysqlAnswerReader {
     stage: Stage,
-    /// The number the next packet must have.
+    /// The sequence number that the next packet must have.
     sequence: u8,
-    /// The message goes on in the next packet.
+    /// The current message continues in the next packet.
     continued: bool,
-    /// Bytes of the current packet that are still to come and need no examination.
+    /// Bytes of the current packet that have not arrived and need no examination.
     skip: usize,
-    /// Bytes of the current message so far.
+    /// Bytes of the current message that have arrived.
     message_bytes: usize,
-    /// The beginning of a packet that was cut before it could be understood.
+    /// The beginning of a packet that was split too early to be interpreted.
     held: [u8; HEADER + PREFIX],
     held_bytes: usize,
-    /// An error message, as far as it came.
+    /// The part of an error message that has arrived.
     error: Vec<u8>,
     answer: AnswerSummary,
-    /// Of the current answer; nearly always None.
+    /// The kept row of the current answer; nearly always None.
     kept_row: Option<Box<KeptRow>>,
 }
 
@@ -142,7 +143,7 @@ impl AnswerReader for MysqlAnswerReader {
 }
 
 impl MysqlAnswerReader {
-    /// Return the answer, and be ready for the next one.
+    /// Return the summary of the answer, and reset the reader for the next answer.
     #[inline]
     fn finish(&mut self) -> Result<AnswerSummary, ProtocolError> {
         let mut end = std::mem::take(&mut self.answer);
@@ -157,7 +158,7 @@ impl MysqlAnswerReader {
         Ok(end)
     }
 
-    /// Go on in a packet that has been understood.
+    /// Skip bytes of a packet that has been interpreted; return the rest.
     #[inline]
     fn skip_bytes<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let (passed, rest) = bytes.split_at(bytes.len().min(self.skip));
@@ -173,8 +174,9 @@ impl MysqlAnswerReader {
         rest
     }
 
-    /// The hot path: counts ordinary rows that lie whole in `bytes`, and gives the rest. Whatever
-    /// is special (an end, an error, a cut or continued packet, a wrong number) is for `begin_packet`.
+    /// The hot path: count ordinary rows that are whole in `bytes`, and return the rest. Everything
+    /// else (an end, an error, a split or continued packet, a wrong number) is left to
+    /// `begin_packet`.
     #[inline]
     fn whole_rows<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let mut rest = bytes;
@@ -202,7 +204,8 @@ impl MysqlAnswerReader {
         rest
     }
 
-    /// Take the header and the first bytes of a packet; hold them while they are too few to understand it.
+    /// Interpret the header and the first bytes of a packet; keep them if they are too few. Return
+    /// the rest.
     #[inline]
     fn begin_packet<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], ProtocolError> {
         if self.held_bytes == 0
@@ -226,7 +229,7 @@ impl MysqlAnswerReader {
         Ok(rest)
     }
 
-    /// Hold bytes until there are `limit` of them, and give the rest.
+    /// Keep bytes until there are `limit` of them; return the rest.
     fn hold<'a>(&mut self, bytes: &'a [u8], limit: usize) -> &'a [u8] {
         let missing = limit.saturating_sub(self.held_bytes);
         let (taken, rest) = bytes.split_at(bytes.len().min(missing));
@@ -235,19 +238,19 @@ impl MysqlAnswerReader {
         rest
     }
 
-    /// Return the number of bytes of a payload that are needed to understand the packet.
+    /// Return the number of payload bytes that are needed to interpret the packet.
     #[inline]
     fn wanted(&self, header: [u8; HEADER]) -> usize {
         if self.continued { 0 } else { parse_header(header).0.min(PREFIX) }
     }
 
-    /// Understand a packet by its header and the first bytes of its payload.
+    /// Interpret a packet from its header and the first bytes of its payload.
     #[inline]
     fn parse_packet(&mut self, header: [u8; HEADER], prefix: &[u8]) -> Result<(), ProtocolError> {
         let (length, number) = parse_header(header);
         let begins = !self.continued;
         let first = prefix.first().copied();
-        // An error is taken at any number: see `packet::Decoder`.
+        // An error is accepted with any sequence number: see `packet::Decoder`.
         if number != self.sequence && !(begins && first == Some(ERROR)) {
             let (expected, got) = (self.sequence, number);
             return Err(ProtocolError::OutOfOrder { expected, got });
@@ -330,7 +333,8 @@ impl MysqlAnswerReader {
     }
 }
 
-/// Return the payload of packet `count` of `bytes`; finding it again is cheaper than remembering it for all.
+/// Return the payload of packet `count` of `bytes`. Searching for it is cheaper than storing the
+/// position of every packet.
 fn payload_of(bytes: &[u8], count: u64) -> &[u8] {
     let mut rest = bytes;
     for _ in 1..count {
@@ -339,13 +343,13 @@ fn payload_of(bytes: &[u8], count: u64) -> &[u8] {
     split_payload(rest).0
 }
 
-/// Return the payload of the first packet, and what follows it.
+/// Return the payload of the first packet, and the bytes after it.
 fn split_payload(bytes: &[u8]) -> (&[u8], &[u8]) {
     let (header, rest) = bytes.split_first_chunk().expect("a whole packet");
     rest.split_at(parse_header(*header).0)
 }
 
-/// The beginning of an answer, and its last row where that is to be kept.
+/// The beginning of an answer, and its last row if that is requested.
 #[derive(Debug)]
 struct KeptRow {
     format: RowFormat,
@@ -359,7 +363,7 @@ impl KeptRow {
         Self { format, bytes: Vec::new(), last }
     }
 
-    /// Begin a row that may be the last one with its first bytes.
+    /// Start a row, which may be the last one, with its first bytes.
     #[inline]
     fn begin_last(&mut self, bytes: &[u8]) {
         if let Some(last) = &mut self.last {
@@ -368,7 +372,8 @@ impl KeptRow {
         self.continue_last(bytes);
     }
 
-    /// Add bytes to the row that was begun last. One byte too many is kept of one that is too long.
+    /// Append bytes to the current row. Of a row that is too long, one byte more than allowed is
+    /// kept.
     #[inline]
     fn continue_last(&mut self, bytes: &[u8]) {
         if let Some(last) = &mut self.last {
@@ -377,13 +382,13 @@ impl KeptRow {
         }
     }
 
-    /// Keep bytes of the answer as far as they may belong to its first row.
+    /// Append bytes that may belong to the first row.
     fn keep(&mut self, bytes: &[u8]) {
         let room = MAX_KEPT - self.bytes.len();
         self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
-    /// Read the row of a whole answer; None where its first result has no row.
+    /// Parse the kept row of a complete answer; None if its first result has no row.
     fn parse(mut self) -> Result<Option<Row>, ProtocolError> {
         let Some(last) = self.last.take() else {
             return Ok(self.parse_first(1)?.pop());
@@ -399,7 +404,7 @@ impl KeptRow {
         }
     }
 
-    /// Read the first rows of a whole answer, `most` at most.
+    /// Parse the first rows of a complete answer, at most `most`.
     fn parse_first(&self, most: usize) -> Result<Vec<Row>, ProtocolError> {
         let mut messages = Messages::new(&self.bytes);
         let mut rows = Vec::new();
@@ -414,7 +419,7 @@ impl KeptRow {
         Ok(rows)
     }
 
-    /// Read a message as a row; None where it is the end of the rows.
+    /// Parse a message as a row; None if it is the end of the rows.
     fn row(&self, message: &[u8], columns: &[Column]) -> Result<Option<Row>, ProtocolError> {
         if !matches!(reply::parse_end(message)?, Ok(None)) {
             return Ok(None);
@@ -438,7 +443,7 @@ impl Messages {
         Self(decoder)
     }
 
-    /// Return the columns of the first result; None where it has no rows.
+    /// Return the columns of the first result; None if it has no rows.
     fn columns(&mut self) -> Result<Option<Vec<Column>>, ProtocolError> {
         let Ok(Reply::Columns(count)) = reply::parse_reply(&self.next()?)? else {
             return Ok(None);
@@ -449,7 +454,7 @@ impl Messages {
         Ok(Some(columns))
     }
 
-    /// Return the next message. Only an answer that is longer than what is kept has none.
+    /// Return the next message. There is none only if the answer is longer than the kept part.
     fn next(&mut self) -> Result<Vec<u8>, ProtocolError> {
         self.0.next_message()?.ok_or_else(|| too_much("column definitions and observed rows"))
     }

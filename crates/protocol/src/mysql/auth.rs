@@ -1,4 +1,5 @@
-//! Proving a password without sending it, or sending it only where nobody else can read it.
+//! Authentication methods: proofs of a password, and its encryption for servers that need the
+//! password itself.
 
 use curve25519_dalek::edwards::EdwardsPoint;
 use curve25519_dalek::scalar::{Scalar, clamp_integer};
@@ -10,7 +11,7 @@ use sha2::{Digest, Sha256, Sha512};
 
 use crate::ClientError;
 
-/// The ways to log in that this client knows.
+/// The authentication plugins that this client supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plugin {
     Native,
@@ -33,8 +34,8 @@ impl Plugin {
         }
     }
 
-    /// Return the bytes of a nonce of this plugin. Others may follow it: `MySQL` and `MariaDB` end
-    /// the nonces of the older two with a zero; that of Ed25519 may contain zeros, and nothing follows it.
+    /// Return the length of this plugin's nonce. MySQL and MariaDB append a zero to the nonces of
+    /// the two older plugins. An Ed25519 nonce may contain zeros, and nothing follows it.
     pub fn nonce_bytes(self) -> usize {
         match self {
             Self::Native | Self::CachingSha2 => 20,
@@ -42,7 +43,7 @@ impl Plugin {
         }
     }
 
-    /// Return the answer to the server's nonce; nothing for an empty password, except with Ed25519.
+    /// Return the response to the server's nonce; empty for an empty password, except with Ed25519.
     pub fn proof(self, password: &[u8], nonce: &[u8]) -> Vec<u8> {
         match self {
             Self::Ed25519 => signature(password, nonce).to_vec(),
@@ -65,8 +66,8 @@ impl Plugin {
     }
 }
 
-/// Return the Ed25519 signature of the nonce, with SHA-512 of the password as the expanded secret
-/// key (RFC 8032, 5.1.6, except the seed: `MariaDB` takes the password itself, of any length).
+/// Return the Ed25519 signature of the nonce. SHA-512 of the password is the expanded secret key
+/// (RFC 8032, 5.1.6, but without a seed: MariaDB uses the password itself, of any length).
 fn signature(password: &[u8], nonce: &[u8]) -> [u8; 64] {
     let expanded: [u8; 64] = Sha512::digest(password).into();
     let (lower, prefix) = expanded.split_at(32);
@@ -86,7 +87,7 @@ fn signature(password: &[u8], nonce: &[u8]) -> [u8; 64] {
     signature
 }
 
-/// Return the password, masked by the nonce and encrypted with the server's own public key (PEM).
+/// Return the password, combined with the nonce (XOR) and encrypted with the server's public key (PEM).
 pub fn encrypted_password(
     password: &[u8],
     nonce: &[u8],
@@ -102,7 +103,7 @@ pub fn encrypted_password(
         .map_err(|error| refuse(format!("the password cannot be encrypted: {error}")))
 }
 
-/// Return the password as it goes over a connection that only this host can read.
+/// Return the password with a zero byte, as sent over a connection that nobody else can read.
 pub fn with_zero(password: &[u8]) -> Vec<u8> {
     [password, &[0]].concat()
 }
@@ -126,7 +127,7 @@ mod tests {
 
     #[test]
     fn proofs_are_those_another_client_sends() {
-        // Made with PyMySQL 1.2.4 (pymysql._auth) for the same nonce.
+        // Computed with PyMySQL 1.2.4 (pymysql._auth) for the same nonce.
         for (plugin, digits) in [
             (Plugin::Native, "8817c50fa779daef010ee7577825b0847df9842e"),
             (

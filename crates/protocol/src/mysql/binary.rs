@@ -1,4 +1,4 @@
-//! Parameters of prepared statements, written straight into a buffer of what is to be sent.
+//! Encodes the parameters of prepared statements directly into a send buffer.
 
 use super::packet::{self, HEADER, MAX_PAYLOAD};
 use super::wire::put_string;
@@ -6,7 +6,8 @@ use super::wire::put_string;
 pub const COM_QUERY: u8 = 3;
 const COM_STMT_EXECUTE: u8 = 23;
 
-/// The type of a parameter. The server keeps it: only the first execution of a statement declares types.
+/// The type of a parameter. The server remembers the types: only the first execution of a statement
+/// sends them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -14,14 +15,14 @@ pub enum Kind {
     Integer = 8,
     /// A decimal number, sent as text.
     Decimal = 246,
-    /// Bytes of no character set.
+    /// Bytes without a character set.
     Bytes = 252,
     /// Bytes, or text in the character set of the connection.
     Text = 254,
 }
 
-/// One execution of a prepared statement, appended to a buffer as one packet, header included.
-/// Values are put in the order of the parameters; the packet is whole after [`Self::end`].
+/// One execution of a prepared statement, appended to a buffer as one packet with its header.
+/// Append the values in the order of the parameters; [`Self::end`] completes the packet.
 #[must_use = "the packet has no length before its end"]
 pub struct Execute<'a> {
     out: &'a mut Vec<u8>,
@@ -32,11 +33,11 @@ pub struct Execute<'a> {
 }
 
 impl<'a> Execute<'a> {
-    /// Begin with everything that comes before the values. `declared` has the type of every
-    /// parameter, or nothing where an earlier execution on this connection declared them.
+    /// Append everything before the values. `declared` has the type of every parameter; it is empty
+    /// if an earlier execution on this connection declared them.
     ///
     /// # Panics
-    /// If `declared` has some types, but not one for each parameter.
+    /// If `declared` is not empty and does not have one type for each parameter.
     #[inline]
     pub fn begin(out: &'a mut Vec<u8>, statement: u32, parameters: u16, declared: &[Kind]) -> Self {
         let parameters = usize::from(parameters);
@@ -45,7 +46,7 @@ impl<'a> Execute<'a> {
         out.extend_from_slice(&[0; HEADER]);
         out.push(COM_STMT_EXECUTE);
         out.extend_from_slice(&statement.to_le_bytes());
-        out.extend_from_slice(&[0, 1, 0, 0, 0]); // no cursor, once
+        out.extend_from_slice(&[0, 1, 0, 0, 0]); // flags (no cursor), and an iteration count of 1
         let nulls = out.len();
         if parameters > 0 {
             out.resize(nulls + parameters.div_ceil(8), 0);
@@ -61,14 +62,14 @@ impl<'a> Execute<'a> {
         self.next += 1;
     }
 
-    /// Put the value of a parameter declared as text or decimal.
+    /// Append the value of a parameter declared as text or decimal.
     #[inline]
     pub fn text(&mut self, value: &[u8]) {
         put_string(self.out, value);
         self.next += 1;
     }
 
-    /// NULL, for a parameter of any type.
+    /// Append NULL, for a parameter of any type.
     #[inline]
     pub fn null(&mut self) {
         self.out[self.nulls + self.next / 8] |= 1 << (self.next % 8);
@@ -78,7 +79,7 @@ impl<'a> Execute<'a> {
     /// Write the length into the header.
     ///
     /// # Panics
-    /// If not every parameter has got its value, or the values need more than one packet (16 MB).
+    /// If a parameter has no value, or the values need more than one packet (16 MB).
     #[inline]
     pub fn end(self) {
         assert_eq!(self.next, self.parameters, "a value for each parameter");
@@ -86,10 +87,10 @@ impl<'a> Execute<'a> {
     }
 }
 
-/// Append a statement as text as one packet; `put_text` appends the text.
+/// Append a statement as a text query in one packet; `put_text` appends the text.
 ///
 /// # Panics
-/// If it needs more than one packet (16 MB).
+/// If the statement needs more than one packet (16 MB).
 #[inline]
 pub fn put_query(out: &mut Vec<u8>, put_text: impl FnOnce(&mut Vec<u8>)) {
     let packet = out.len();
@@ -99,7 +100,7 @@ pub fn put_query(out: &mut Vec<u8>, put_text: impl FnOnce(&mut Vec<u8>)) {
     end_command(out, packet);
 }
 
-/// Return the text of a packet that [`put_query`] wrote.
+/// Return the text in a packet that [`put_query`] wrote.
 ///
 /// # Panics
 /// If the packet is shorter than a command.

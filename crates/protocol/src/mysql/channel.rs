@@ -1,4 +1,4 @@
-//! A connected socket that never waits, plain or with TLS, for those who wait for many at once.
+//! A connected non-blocking socket, plain or with TLS, for callers that poll many sockets at once.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use rustls::client::ClientConnection;
 use super::answer::Mysql;
 use crate::{PeerAddress, Session};
 
-/// A session over a plain socket, with exactly one system call for each read and each write, or over TLS.
+/// A session over a plain socket, with one system call for each read and each write, or over TLS.
 #[derive(Debug)]
 pub struct Channel {
     socket: Socket,
@@ -30,19 +30,19 @@ impl Channel {
         Ok(Self { socket: Socket::Unix(stream), tls: None })
     }
 
-    /// Over TCP; what is written is sent at once.
+    /// Return a channel over TCP that sends everything at once (`TCP_NODELAY`).
     pub fn over_tcp(stream: TcpStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         Ok(Self { socket: Socket::Tcp(stream), tls: None })
     }
 
-    /// True where nobody else can read what is sent.
+    /// Return whether nobody else can read the traffic.
     pub fn is_private(&self) -> bool {
         self.tls.is_some() || matches!(self.socket, Socket::Unix(_))
     }
 
-    /// Send several pieces as [`Session::write`] sends one.
+    /// Send several pieces; returns as [`Session::write`] does.
     pub fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         match &mut self.tls {
             None => self.socket.write_vectored(pieces),
@@ -50,12 +50,13 @@ impl Channel {
         }
     }
 
-    /// Go over to TLS: from now on only `handshake` may be called, until it has given true.
+    /// Switch to TLS. Until `handshake` has returned true, no other method may be called.
     pub(super) fn begin_tls(&mut self, session: ClientConnection) {
         self.tls = Some(Box::new(session));
     }
 
-    /// Continue the handshake without waiting; true when it is over. The inner error is that of TLS.
+    /// Continue the handshake without blocking; return true when it is complete. The inner error is
+    /// a TLS error.
     pub(super) fn handshake(&mut self) -> io::Result<Result<bool, rustls::Error>> {
         let Some(session) = &mut self.tls else {
             return Ok(Ok(true));
@@ -73,7 +74,7 @@ impl Channel {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(_) => {
                     if let Err(error) = session.process_new_packets() {
-                        let _ = flush(session, &mut self.socket); // tells the server why
+                        let _ = flush(session, &mut self.socket); // sends the alert with the reason
                         return Ok(Err(error));
                     }
                 }
@@ -117,7 +118,7 @@ impl Session for Channel {
     }
 }
 
-/// Fill the buffer from what was decrypted, and from the socket as long as it has more.
+/// Fill the buffer with decrypted bytes, as long as the socket has more.
 fn read_all(
     session: &mut ClientConnection,
     socket: &mut Socket,
@@ -126,7 +127,7 @@ fn read_all(
     let mut filled = 0;
     while filled < buffer.len() {
         match session.reader().read(&mut buffer[filled..]) {
-            // The end: TLS reports it, or the socket alone, as with many servers.
+            // End of the stream: reported by TLS, or only by the socket, as with many servers.
             Ok(0) => break,
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => break,
             Ok(count) => {
@@ -143,7 +144,7 @@ fn read_all(
                     .map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // What was decrypted before is given first; an error that lasts comes again.
+            // Return the bytes decrypted before the error; a permanent error occurs again.
             Err(_) if filled > 0 => break,
             Err(error) => return Err(error),
         }
@@ -158,7 +159,7 @@ fn write_pieces(
 ) -> io::Result<usize> {
     let count = session.writer().write_vectored(pieces)?;
     match flush(session, socket) {
-        // Kept by the session: sent with a later call.
+        // The session keeps the bytes and sends them with a later call.
         Err(error) if error.kind() == ErrorKind::WouldBlock && count > 0 => Ok(count),
         Err(error) => Err(error),
         Ok(()) if count == 0 && pieces.iter().any(|piece| !piece.is_empty()) => {

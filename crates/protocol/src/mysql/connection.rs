@@ -1,4 +1,4 @@
-//! One connection: log in, ask, send a local file.
+//! One connection: log in, run statements, send a local file.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::time::Duration;
@@ -18,60 +18,63 @@ use crate::{ClientError, Protocol as _, ProtocolError, ServerError, Session as _
 
 const COM_PING: u8 = 14;
 
-/// Rows of a result that are kept; what follows is read and forgotten.
+/// The number of rows of a result that are kept; further rows are read and dropped.
 const KEPT_ROWS: usize = 100;
 
-/// The limits of the answer to a statement that is read whole.
+/// The size limits in bytes for the answer to a statement.
 #[derive(Clone, Copy)]
 struct Limits {
-    /// Of the definitions of a result's columns.
+    /// Definitions of a result's columns.
     definitions: usize,
-    /// Of the rows that are kept, as they lie in memory.
+    /// Kept rows, as they are stored in memory.
     kept_rows: usize,
-    /// On the wire, with all its results and the rows that are not kept.
+    /// The whole answer on the wire, with all its results and dropped rows.
     answer: u64,
 }
 
-/// Far above what an honest server sends: 4096 columns of some hundred bytes, two of the longest rows.
+/// Far above the answers of real servers: 4096 columns of some hundred bytes, and two of the
+/// longest rows.
 const LIMITS: Limits = Limits { definitions: 16 << 20, kept_rows: 128 << 20, answer: 16 << 30 };
 
-/// Bytes asked of the socket at once.
+/// The size of a read from the socket.
 const RECEIVE_BYTES: usize = 64 << 10;
 
-/// The payload of a packet of a local file: servers take up to 1 MB; 16 kB to 256 kB are equally fast.
+/// The payload of a packet of a local file. Servers accept up to 1 MB; 16 kB to 256 kB are equally
+/// fast.
 const FILE_PACKET: usize = 64 << 10;
 
-/// The last packet of a part to wait for: servers read it before they work on its rows, invisibly.
+/// The length of the last packet of a part. Servers read it before they process its rows, and do
+/// not acknowledge it.
 const LAST_PACKET: usize = 1 << 10;
 
-/// Handing a connection over consumes it.
+/// The panic message for the use of a connection whose stream was handed over.
 const HANDED_OVER: &str = "nobody has a connection that was handed over";
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     pub affected_rows: u64,
     pub warnings: u16,
-    /// The first rows of its last result set, None where it gave no rows.
+    /// The first rows of the last result set; None if the last result has no rows.
     pub rows: Option<Vec<Row>>,
 }
 
 /// A file that exists only while it is sent.
 pub trait LocalData {
-    /// Return the next bytes, none at the end. They are sent before the next call.
+    /// Return the next bytes; None at the end. They are sent before the next call.
     fn next_bytes(&mut self) -> Option<&[u8]>;
 }
 
-/// A session with a server, which gets a QUIT when it ends.
+/// A session with a server; sends QUIT when dropped.
 pub struct Connection {
-    /// None once it was handed over.
+    /// None after the stream was handed over.
     transport: Option<Transport>,
-    /// The server would read the next packet as a command.
+    /// True if the server would interpret the next packet as a command.
     takes_commands: bool,
     decoder: Decoder,
     received: Box<[u8]>,
     server_version: String,
     limits: Limits,
-    /// The received byte at which the current answer ends at the latest.
+    /// The maximum of `bytes_received` at the end of the current answer.
     answer_end: u64,
 }
 
@@ -88,8 +91,9 @@ impl Connection {
         }
     }
 
-    /// End the login, with the server's version or the reason of the failure. A server that refused
-    /// it takes no command, not even a QUIT: some would read that as a request for their key.
+    /// End the login with the server's version or the reason of the failure. After a failed login
+    /// nothing may be sent, not even QUIT: some servers would interpret it as a request for their
+    /// key.
     pub(super) fn end_login(
         &mut self,
         outcome: Result<String, ClientError>,
@@ -100,7 +104,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Hand the stream over to somebody who reads and write it without waiting.
+    /// Return the stream for non-blocking use by somebody else.
     pub fn into_channel(mut self) -> Result<Channel, ClientError> {
         if self.decoder.is_incomplete() {
             return Err(unexpected("bytes that belong to no answer follow the last one"));
@@ -109,7 +113,7 @@ impl Connection {
         Ok(transport.expect(HANDED_OVER).channel)
     }
 
-    /// Give the server up when it is silent for so long; None for never.
+    /// Set how long the server may be silent before the connection is given up; None for no limit.
     pub fn set_idle_timeout(&mut self, idle_timeout: Option<Duration>) {
         self.transport_mut().idle_timeout = idle_timeout;
     }
@@ -131,13 +135,13 @@ impl Connection {
         self.results(RowFormat::Text, deadline)
     }
 
-    /// Ask the server for nothing but an answer.
+    /// Send `COM_PING` and wait for the answer.
     pub fn ping(&mut self, deadline: &Deadline) -> Result<(), ClientError> {
         self.send_command(COM_PING, b"", deadline)?;
         self.results(RowFormat::Text, deadline).map(drop)
     }
 
-    /// Send a byte and its text as a command; the answer is due next.
+    /// Send a command byte and its text; the answer follows.
     pub(super) fn send_command(
         &mut self,
         command: u8,
@@ -148,7 +152,7 @@ impl Connection {
         self.send(&[&[command], text].concat(), deadline)
     }
 
-    /// Send a command that is a whole packet already.
+    /// Send a command that is already a whole packet.
     pub(super) fn send_packet(
         &mut self,
         packet: &[u8],
@@ -159,7 +163,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Go over to TLS, after the server was asked to.
+    /// Switch to TLS, after the request for it was sent.
     pub(super) fn start_tls(
         &mut self,
         tls: &Tls,
@@ -184,7 +188,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Send whole packets; where that fails, the server may have got a part of one.
+    /// Send whole packets. After an error, the server may have received part of a packet.
     fn transmit(
         &mut self,
         pieces: &mut [IoSlice<'_>],
@@ -204,7 +208,7 @@ impl Connection {
         self.transport.as_mut().expect(HANDED_OVER)
     }
 
-    /// Receive a message of an answer that may be as large as its limit.
+    /// Receive a message of an answer, as large as the answer's limit allows.
     fn receive_of_answer(&mut self, deadline: &Deadline) -> Result<Vec<u8>, ClientError> {
         let message = self.receive(deadline)?;
         if self.bytes_received() > self.answer_end {
@@ -231,7 +235,7 @@ impl Connection {
         }
     }
 
-    /// Read everything a statement gives; the last result counts.
+    /// Read all results of a statement; the last result counts.
     pub(super) fn results(
         &mut self,
         format: RowFormat,
@@ -249,7 +253,7 @@ impl Connection {
                     done
                 }
                 Reply::LocalFile(name) => {
-                    // No file is ever read from this host: say that it is empty, and fail.
+                    // This client never sends a file of this host: send an empty file, and fail.
                     self.send(&[], deadline)?;
                     let name = String::from_utf8_lossy(&name).into_owned();
                     return Err(unexpected(&format!("a request for the local file {name:?}")));
@@ -263,7 +267,7 @@ impl Connection {
         }
     }
 
-    /// Receive column definitions and their end.
+    /// Receive column definitions and their end marker.
     pub(super) fn columns(
         &mut self,
         count: u16,
@@ -293,7 +297,7 @@ impl Connection {
         deadline: &Deadline,
     ) -> Result<(Vec<Row>, Done), ClientError> {
         let columns: Vec<Column> = match format {
-            RowFormat::Text => Vec::new(), // text needs no types
+            RowFormat::Text => Vec::new(), // text rows need no column types
             RowFormat::Binary => {
                 definitions.iter().map(|each| Column::parse(each)).collect::<Result<_, _>>()?
             }
@@ -317,7 +321,7 @@ impl Connection {
         }
     }
 
-    /// Run `LOAD DATA LOCAL INFILE 'name' ...` and send `data` when the server asks for `name`.
+    /// Run `LOAD DATA LOCAL INFILE 'name' ...`, and send `data` when the server requests `name`.
     pub fn load_local(
         &mut self,
         sql: &str,
@@ -332,7 +336,7 @@ impl Connection {
         self.end_local(deadline)
     }
 
-    /// Run `LOAD DATA LOCAL INFILE 'name' ...` up to where the server asks for `name`.
+    /// Run `LOAD DATA LOCAL INFILE 'name' ...` until the server requests `name`.
     pub fn begin_local(
         &mut self,
         sql: &str,
@@ -343,13 +347,14 @@ impl Connection {
         match reply::parse_reply(&self.receive(deadline)?)?? {
             Reply::LocalFile(asked) if asked == name.as_bytes() => Ok(()),
             other => {
-                self.takes_commands = false; // it may wait for another file
+                self.takes_commands = false; // it may be waiting for another file
                 Err(unexpected(&format!("{other:?} where the file {name:?} was to be asked for")))
             }
         }
     }
 
-    /// Send a part of the file, and wait until the server has read nearly all of it, over a Unix socket.
+    /// Send a part of the file, and over a Unix socket wait until the server has read nearly all of
+    /// it.
     pub fn send_local_part(
         &mut self,
         bytes: &[u8],
@@ -375,7 +380,7 @@ impl Connection {
         self.results(RowFormat::Text, deadline)
     }
 
-    /// Send bytes as packets of a local file without copying them.
+    /// Send bytes as packets of a local file, without copying.
     fn send_packets(&mut self, bytes: &[u8], deadline: &Deadline) -> Result<(), ClientError> {
         let mut sequence = self.decoder.sequence();
         let parts = bytes.chunks(FILE_PACKET);
@@ -397,7 +402,7 @@ impl Connection {
         }
     }
 
-    /// Return the error that a server sent before it closed the connection while we were sending.
+    /// Return the error that a server sent before it closed the connection during our write.
     fn error_before_close(&mut self, deadline: &Deadline) -> Option<ClientError> {
         let message = self.receive(deadline).ok()?;
         let error: ServerError = reply::parse_error(&message).ok()?;
@@ -406,7 +411,7 @@ impl Connection {
 }
 
 impl Drop for Connection {
-    /// Say goodbye, else the server would count an aborted connection. Do not wait for it.
+    /// Send QUIT without waiting, because the server would otherwise count an aborted connection.
     fn drop(&mut self) {
         if let Some(mut transport) = self.transport.take()
             && self.takes_commands
@@ -416,7 +421,7 @@ impl Drop for Connection {
     }
 }
 
-/// Refuse what has grown beyond `limit`.
+/// Return an error if `bytes` is above `limit`.
 fn within(limit: usize, bytes: usize, what: &'static str) -> Result<(), ProtocolError> {
     if bytes <= limit {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The end of a wait, and waiting for a socket.
+//! Time limits and stop requests, and waiting for a socket.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -11,10 +11,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::ClientError;
 
-/// A request to stop is noticed at least this often.
+/// The maximum delay until a stop request is noticed.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The end of a wait: a time limit, or a request to stop.
+/// A time limit, and a flag that requests to stop.
 #[derive(Clone)]
 pub struct Deadline {
     stop: Arc<AtomicBool>,
@@ -22,13 +22,13 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// Start a time limit now; None waits as long as it takes.
+    /// Start a time limit now; None for no limit.
     pub fn start(stop: &Arc<AtomicBool>, limit: Option<Duration>) -> Self {
         let limit = limit.map(|limit| (limit, Instant::now() + limit));
         Self { stop: Arc::clone(stop), limit }
     }
 
-    /// Return this deadline with a limit that starts now: the first of both to end counts.
+    /// Return this deadline with a further limit that starts now; the earlier limit applies.
     #[must_use]
     pub fn within(&self, limit: Duration) -> Self {
         let other = Self::start(&self.stop, Some(limit));
@@ -38,12 +38,13 @@ impl Deadline {
         }
     }
 
-    /// Return the reason to end, if there is one.
+    /// Return an error if the work has to end now.
     pub fn check(&self) -> Result<(), ClientError> {
         self.time_left().map(|_| ())
     }
 
-    /// Return the longest time to sleep before checking again, or the reason to end.
+    /// Return how long to sleep at most before the next check, or an error if the work has to end
+    /// now.
     pub(super) fn time_left(&self) -> Result<Duration, ClientError> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(ClientError::Interrupted);
@@ -59,13 +60,13 @@ impl Deadline {
     }
 }
 
-/// Wait until a socket is ready, but not longer than `wait`.
+/// Wait until a socket is ready, at most for `wait`.
 pub(super) fn wait_for(
     socket: BorrowedFd<'_>,
     readiness: PollFlags,
     wait: Duration,
 ) -> io::Result<()> {
-    // Rounded up: a limit that is not yet over must not become a busy loop.
+    // Rounded up, so that the last millisecond does not become a busy loop.
     let wait = PollTimeout::try_from(wait + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
     match poll(&mut [PollFd::new(socket, readiness)], wait) {
         Ok(_) | Err(Errno::EINTR) => Ok(()),
@@ -86,7 +87,7 @@ mod tests {
             let error = deadline.time_left().unwrap_err();
             assert!(matches!(error, ClientError::TimeLimit { limit } if limit == short));
         }
-        // Every connection has the whole of its own.
+        // Every connection has the whole limit.
         let deadline = Deadline::start(&stop, None);
         assert!(deadline.within(short).time_left().is_err());
         assert!(deadline.within(long).time_left().is_ok());

@@ -1,11 +1,11 @@
-//! The first words of a connection: the server's greeting and our answer.
+//! The handshake: the server's greeting, and the client's response.
 
 use super::account::Login;
 use super::wire::{Reader, put_string, put_string_and_zero};
 use crate::ProtocolError;
 use crate::error::refused;
 
-/// Things a client and a server can agree on, by the names of the protocol's documentation.
+/// Capability flags, with the names in the protocol's documentation.
 pub mod capability {
     pub const LONG_PASSWORD: u32 = 1;
     pub const LONG_FLAG: u32 = 1 << 2;
@@ -21,7 +21,7 @@ pub mod capability {
 }
 use capability as c;
 
-/// Capabilities that this client needs; every server since MySQL 5.5 has them.
+/// Capabilities that this client requires; every server since MySQL 5.5 has them.
 const NEEDED: u32 = c::PROTOCOL_41 | c::SECURE_CONNECTION | c::PLUGIN_AUTH;
 
 const WANTED: u32 = NEEDED
@@ -32,10 +32,10 @@ const WANTED: u32 = NEEDED
     | c::MULTI_RESULTS
     | c::PLUGIN_AUTH_LENENC_DATA;
 
-/// `utf8mb4_general_ci`, known to every server since MySQL 5.5.3.
+/// `utf8mb4_general_ci`, which every server since MySQL 5.5.3 supports.
 const CHARSET: u8 = 45;
 
-/// The longest packet we say we take.
+/// The largest packet that this client announces to accept.
 const MAX_PACKET: u32 = 1 << 30;
 
 /// The first message of a server.
@@ -44,13 +44,13 @@ pub struct Greeting {
     /// The server's own `VERSION()`, without MariaDB's prefix `5.5.5-` for old replicas.
     pub server_version: String,
     pub capabilities: u32,
-    /// Random bytes that a password is mixed with, 20 of them.
+    /// The 20 random bytes that are mixed with the password.
     pub nonce: Vec<u8>,
     pub plugin: String,
 }
 
 impl Greeting {
-    /// Read a greeting of protocol version 10; an error packet is not one.
+    /// Parse a greeting of protocol version 10; an error packet is returned as an error.
     pub fn parse(message: &[u8]) -> Result<Self, ProtocolError> {
         let mut reader = Reader::new(message);
         let protocol = reader.byte("protocol version")?;
@@ -84,7 +84,7 @@ impl Greeting {
         self.capabilities & c::TLS != 0
     }
 
-    /// Return the request for TLS: the beginning of the answer that follows. MariaDB takes only this one.
+    /// Return the request for TLS: the first part of the response. MariaDB accepts only this form.
     pub fn tls_request(&self, login: &Login) -> Vec<u8> {
         let mut more = 0;
         if login.tls.is_on() {
@@ -101,11 +101,11 @@ impl Greeting {
         out
     }
 
-    /// Return the answer: who we are and what we can do.
+    /// Return the response: user, capabilities and proof.
     pub fn answer(&self, login: &Login, plugin: &str, proof: &[u8]) -> Vec<u8> {
         let mut out = self.tls_request(login);
         put_string_and_zero(&mut out, login.user.as_bytes());
-        // The length byte of the older form is the same for the short proofs used here.
+        // The proofs are short, so the length byte is the same as in the older form.
         put_string(&mut out, proof);
         if let Some(database) = &login.database {
             put_string_and_zero(&mut out, database.as_bytes());
@@ -138,7 +138,7 @@ mod tests {
     fn greetings_of_servers() {
         for (version, end, expected) in [
             (&b"5.6.24-log"[..], &b"\0"[..], "5.6.24-log"),
-            (b"5.5.9", b"", "5.5.9"), // which forgets the last zero
+            (b"5.5.9", b"", "5.5.9"), // this version omits the last zero
             (b"5.5.5-10.2.11-MariaDB", b"\0", "10.2.11-MariaDB"),
         ] {
             let parsed = Greeting::parse(&greeting(version, end)).unwrap();

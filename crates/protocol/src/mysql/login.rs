@@ -1,4 +1,4 @@
-//! Logging in: greeting, TLS, and proving the password by the account's plugin.
+//! The login: greeting, TLS, and authentication by the account's plugin.
 
 use std::os::fd::AsFd;
 
@@ -13,11 +13,12 @@ use super::transport::Transport;
 use super::wire::Reader;
 use crate::ClientError;
 
-/// A server's first byte while a login goes on.
+/// The first byte of a server's message during authentication.
 const AUTH_MORE_DATA: u8 = 0x01;
 const AUTH_SWITCH: u8 = 0xfe;
 
-/// `caching_sha2_password`: the proof was enough; the password itself is needed; our request for the key.
+/// `caching_sha2_password`: the proof was accepted; the server needs the password itself; our
+/// request for its key.
 const PROOF_ACCEPTED: &[u8] = &[3];
 const PASSWORD_WANTED: &[u8] = &[4];
 const REQUEST_PUBLIC_KEY: &[u8] = &[2];
@@ -27,7 +28,7 @@ impl Connection {
         Self::logged_in(Transport::connect(&login.address, deadline)?, login, deadline)
     }
 
-    /// Log in over a channel that is connected already; the login's address is only its name.
+    /// Log in over a connected channel; the address in `login` only names the server.
     pub fn over(channel: Channel, login: &Login, deadline: &Deadline) -> Result<Self, ClientError> {
         Self::logged_in(Transport::over(channel), login, deadline)
     }
@@ -44,7 +45,7 @@ impl Connection {
     }
 }
 
-/// Log in on a new connection and give the server's version.
+/// Log in on a new connection and return the server's version.
 fn log_in(
     connection: &mut Connection,
     login: &Login,
@@ -65,7 +66,8 @@ fn log_in(
         connection.send(&greeting.tls_request(login), deadline)?;
         connection.start_tls(&login.tls, &login.address, deadline)?;
     }
-    // An unknown plugin is only the server's default; the account's own comes with a switch.
+    // The plugin in the greeting is the server's default; the account's own plugin comes with a
+    // switch.
     let plugin = Plugin::by_name(&greeting.plugin).unwrap_or(Plugin::Native);
     let password = login.password.as_bytes();
     let proof = plugin.proof(password, &greeting.nonce);
@@ -75,7 +77,7 @@ fn log_in(
     Ok(greeting.server_version)
 }
 
-/// Follow the server's wishes until it lets us in or refuses.
+/// Answer the server's authentication requests until it accepts or rejects the login.
 fn authenticate(
     connection: &mut Connection,
     mut plugin: Plugin,
@@ -103,7 +105,8 @@ fn authenticate(
     }
 }
 
-/// Do the full exchange of `caching_sha2_password`, for an account the server has not cached.
+/// Do the full exchange of `caching_sha2_password`, for an account that is not in the server's
+/// cache.
 fn send_password(
     connection: &mut Connection,
     login: &Login,
@@ -130,7 +133,7 @@ fn send_password(
     }
 }
 
-/// Read the server's wish for another plugin: its name and its nonce.
+/// Parse the server's request to switch plugins: name and nonce.
 fn parse_auth_switch(data: &[u8]) -> Result<(Plugin, Vec<u8>), ClientError> {
     let mut reader = Reader::new(data);
     let name = if data.is_empty() {
@@ -193,7 +196,7 @@ mod tests {
     fn a_switch_names_plugin_and_nonce() {
         let native = parse_auth_switch(b"mysql_native_password\0abcdefghijklmnopqrst\0").unwrap();
         assert_eq!(native, (Plugin::Native, b"abcdefghijklmnopqrst".to_vec()));
-        let nonce = [[7; 30].as_slice(), &[0, 0]].concat(); // one of Ed25519 may end with zeros
+        let nonce = [[7; 30].as_slice(), &[0, 0]].concat(); // an Ed25519 nonce may end with zeros
         let message = [b"client_ed25519\0", nonce.as_slice()].concat();
         assert_eq!(parse_auth_switch(&message).unwrap(), (Plugin::Ed25519, nonce));
     }

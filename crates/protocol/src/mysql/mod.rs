@@ -1,9 +1,9 @@
-//! A client of the MySQL protocol: MySQL from 5.5 and MariaDB, text and prepared statements, local
-//! files, TLS.
+//! A client of the MySQL protocol for MySQL from 5.5 and MariaDB: text queries, prepared
+//! statements, local files, TLS.
 //!
-//! `packet`, `wire`, `handshake`, `auth`, `reply` and `answer` know bytes and no sockets; `channel`,
-//! `account` and `transport` know sockets and no protocol; `connection` joins them for callers that can
-//! wait. To drive many connections, make channels of them
+//! `packet`, `wire`, `handshake`, `auth`, `reply` and `answer` handle bytes without sockets.
+//! `channel`, `account` and `transport` handle sockets without the protocol. `connection` joins
+//! them for callers that may block. To drive many connections, turn them into channels
 //! ([`Connection::into_channel`]) and follow their answers with [`MysqlAnswerReader`].
 
 mod account;

@@ -1,21 +1,22 @@
-//! Packets: three bytes of length, one of sequence number, then the payload. A message longer than
-//! a packet can be goes into several, the last of which is shorter (possibly empty).
+//! Packets: three bytes of length, one byte of sequence number, then the payload. A message that is
+//! too long for one packet is split; the last packet is shorter than the maximum, possibly empty.
 
 use crate::ProtocolError;
 
-/// The longest payload; a packet this long says that the message goes on in the next.
+/// The maximum payload; a packet of this length is continued in the next packet.
 pub const MAX_PAYLOAD: usize = 0xff_ffff;
 
-/// Bytes before a payload.
+/// The length of the header before a payload.
 pub const HEADER: usize = 4;
 
-/// The longest message accepted; results here are small, so more is not a server's answer.
+/// The maximum length of an accepted message; the results read here are small.
 const MAX_MESSAGE: usize = 64 << 20;
 
-/// The longest message accepted before a login has succeeded: no server greets with more.
+/// The maximum length of an accepted message before a login has succeeded.
 const MAX_GREETING: usize = 64 << 10;
 
-/// The first byte of an error, at any sequence number: a server that gives up early may count otherwise.
+/// The first byte of an error. It is accepted with any sequence number, because a server that gives
+/// up early may count differently.
 const ERROR: u8 = 0xff;
 
 /// Return the header of a packet; `length` is at most [`MAX_PAYLOAD`].
@@ -25,14 +26,14 @@ pub fn header(length: usize, sequence: u8) -> [u8; HEADER] {
     [a, b, c, sequence]
 }
 
-/// Return the length of a packet's payload and its number.
+/// Return the length of a packet's payload and its sequence number.
 #[inline]
 pub fn parse_header(header: [u8; HEADER]) -> (usize, u8) {
     let [a, b, c, number] = header;
     (u32::from_le_bytes([a, b, c, 0]) as usize, number)
 }
 
-/// Append a message as packets numbered from `sequence` on, and return the number that follows.
+/// Append a message as packets numbered from `sequence` on; return the number after the last one.
 pub fn put_message(out: &mut Vec<u8>, message: &[u8], mut sequence: u8) -> u8 {
     let mut rest = message;
     loop {
@@ -47,30 +48,31 @@ pub fn put_message(out: &mut Vec<u8>, message: &[u8], mut sequence: u8) -> u8 {
     }
 }
 
-/// Takes bytes as they arrive and gives messages: small ones only, until it is to expect results.
+/// Splits a byte stream into messages; accepts only short messages until `expect_results` is
+/// called.
 #[derive(Default)]
 pub struct Decoder {
     buffer: Vec<u8>,
     consumed: usize,
     message: Vec<u8>,
-    /// The number the next packet must have.
+    /// The sequence number that the next packet must have.
     sequence: u8,
-    /// Messages may be as large as results can be.
+    /// Accept messages as long as results can be.
     has_results: bool,
 }
 
 impl Decoder {
-    /// Accept messages as large as results can be.
+    /// Accept messages as long as results can be.
     pub fn expect_results(&mut self) {
         self.has_results = true;
     }
 
-    /// Return the number of the next packet in either direction.
+    /// Return the sequence number of the next packet in either direction.
     pub fn sequence(&self) -> u8 {
         self.sequence
     }
 
-    /// Say that we sent packets, so that the next one to come has this number.
+    /// Set the sequence number of the next packet to arrive, after packets were sent.
     pub fn expect(&mut self, sequence: u8) {
         self.sequence = sequence;
     }
@@ -81,12 +83,12 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// True in the middle of a packet or of a message.
+    /// Return whether a packet or a message has arrived only in part.
     pub fn is_incomplete(&self) -> bool {
         self.consumed < self.buffer.len() || !self.message.is_empty()
     }
 
-    /// Return the next whole message, or None until more bytes are fed.
+    /// Return the next whole message; None if more bytes are needed.
     pub fn next_message(&mut self) -> Result<Option<Vec<u8>>, ProtocolError> {
         let limit = if self.has_results { MAX_MESSAGE } else { MAX_GREETING };
         loop {
@@ -99,7 +101,7 @@ impl Decoder {
                 return Err(ProtocolError::TooLarge { limit });
             }
             if length > 0 && rest.is_empty() {
-                return Ok(None); // the first byte says whether the number matters
+                return Ok(None); // the first byte decides whether the number matters
             }
             let is_error = length > 0 && self.message.is_empty() && rest[0] == ERROR;
             if number != self.sequence && !is_error {

@@ -1,4 +1,4 @@
-//! Prepared statements of one connection: made, executed where somebody waits for them, closed.
+//! Prepared statements of one connection: prepare, execute and wait, close.
 
 use super::binary::{Execute, Kind};
 use super::connection::{Connection, Outcome};
@@ -12,7 +12,7 @@ use crate::{ClientError, ProtocolError, ServerError};
 const COM_STMT_PREPARE: u8 = 22;
 const COM_STMT_CLOSE: u8 = 25;
 
-/// A statement the server keeps for this connection.
+/// A prepared statement of this connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prepared {
     pub id: u32,
@@ -29,7 +29,8 @@ pub enum Parameter<'a> {
 }
 
 impl Prepared {
-    /// Read the first message of the answer. The outer error is the protocol's, the inner one the server's.
+    /// Parse the first message of the answer. The outer error is a protocol violation, the inner
+    /// error the server's.
     pub fn parse(message: &[u8]) -> Result<Result<Self, ServerError>, ProtocolError> {
         let mut reader = Reader::new(message);
         match reader.byte("answer")? {
@@ -58,7 +59,7 @@ impl Parameter<'_> {
         }
     }
 
-    /// Put it as the next value of an execution.
+    /// Append the value to an execution.
     pub fn put(self, execute: &mut Execute<'_>) {
         match self {
             Self::Null => execute.null(),
@@ -81,10 +82,10 @@ impl Connection {
         Ok(prepared)
     }
 
-    /// Execute it and read everything it gives; the last result counts.
+    /// Execute the statement and read all its results; the last result counts.
     ///
     /// # Panics
-    /// If the parameters are not as many as the statement has, or need 16 MB.
+    /// If the number of parameters is wrong, or they need more than one packet (16 MB).
     pub fn execute(
         &mut self,
         prepared: &Prepared,
@@ -102,7 +103,7 @@ impl Connection {
         self.results(RowFormat::Binary, deadline)
     }
 
-    /// Deallocate it on the server, which sends no answer.
+    /// Close the statement on the server, which sends no answer.
     pub fn close(&mut self, prepared: Prepared, deadline: &Deadline) -> Result<(), ClientError> {
         self.send_command(COM_STMT_CLOSE, &prepared.id.to_le_bytes(), deadline)
     }

@@ -1,4 +1,4 @@
-//! The replies of a server: OK, an error, the request for a local file, or rows of text.
+//! Parses replies of the server: OK, errors, requests for a local file, and text rows.
 
 use std::num::NonZeroU16;
 
@@ -8,7 +8,7 @@ use crate::script::Row;
 use crate::shown::excerpt;
 use crate::{ProtocolError, ServerError};
 
-/// The first byte of a message says what it is.
+/// The first byte of a message identifies its type.
 pub const OK: u8 = 0x00;
 pub const LOCAL_FILE: u8 = 0xfb;
 pub const EOF: u8 = 0xfe;
@@ -17,10 +17,10 @@ pub const ERROR: u8 = 0xff;
 /// An EOF message is shorter than any row that starts with the same byte.
 const EOF_LIMIT: usize = 9;
 
-/// The bit of a status.
+/// The flag in a status that another result follows.
 const MORE_RESULTS: u16 = 1 << 3;
 
-/// The end of a statement that gave no rows.
+/// The end of a result, or of a statement without rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     pub affected_rows: u64,
@@ -37,17 +37,18 @@ impl Done {
     }
 }
 
-/// The first message of an answer to a statement.
+/// The first message of the answer to a statement.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reply {
     Done(Done),
-    /// The server asks for the file of this name.
+    /// The server requests the file with this name.
     LocalFile(Vec<u8>),
-    /// This many column definitions follow, then rows.
+    /// This number of column definitions follows, and then rows.
     Columns(NonZeroU16),
 }
 
-/// Read the first message of an answer. The outer error is the protocol's, the inner the server's.
+/// Parse the first message of an answer. The outer error is a protocol violation, the inner error
+/// the server's.
 pub fn parse_reply(message: &[u8]) -> Result<Result<Reply, ServerError>, ProtocolError> {
     Ok(match message.first() {
         None => return Err(ProtocolError::Truncated("answer")),
@@ -58,7 +59,7 @@ pub fn parse_reply(message: &[u8]) -> Result<Result<Reply, ServerError>, Protoco
     })
 }
 
-/// Read the number of columns that begins a result set.
+/// Parse the number of columns at the start of a result set.
 #[inline]
 pub fn parse_column_count(message: &[u8]) -> Result<NonZeroU16, ProtocolError> {
     let columns = Reader::new(message).length("number of columns")?;
@@ -68,7 +69,8 @@ pub fn parse_column_count(message: &[u8]) -> Result<NonZeroU16, ProtocolError> {
     }
 }
 
-/// Read the end of column definitions or rows; None for one of them. The inner error is the server's.
+/// Parse the end of column definitions or rows; None if the message is a definition or a row. The
+/// inner error is the server's.
 pub fn parse_end(message: &[u8]) -> Result<Result<Option<Done>, ServerError>, ProtocolError> {
     Ok(match message.first() {
         Some(&ERROR) => Err(parse_error(message)?),
@@ -77,7 +79,7 @@ pub fn parse_end(message: &[u8]) -> Result<Result<Option<Done>, ServerError>, Pr
     })
 }
 
-/// Read a row of the text protocol: the text of each column, None for NULL.
+/// Parse a row of the text protocol: the text of each column, None for NULL.
 pub fn parse_text_row(message: &[u8], columns: usize) -> Result<Row, ProtocolError> {
     let mut reader = Reader::new(message);
     let values = (0..columns).map(|_| {
@@ -87,7 +89,7 @@ pub fn parse_text_row(message: &[u8], columns: usize) -> Result<Row, ProtocolErr
     values.collect()
 }
 
-/// True for the message that ends column definitions or rows, by its first byte and its length.
+/// Return whether a message ends column definitions or rows, by its first byte and its length.
 #[inline]
 pub fn is_eof_packet(first: u8, length: usize) -> bool {
     first == EOF && length < EOF_LIMIT
@@ -113,7 +115,7 @@ pub fn parse_eof(message: &[u8]) -> Result<Done, ProtocolError> {
     Ok(Done::of(status, warnings))
 }
 
-/// Read an error message; before a login has begun it has no SQLSTATE.
+/// Parse an error message; an error before the login has no SQLSTATE.
 pub fn parse_error(message: &[u8]) -> Result<ServerError, ProtocolError> {
     let mut reader = Reader::new(message);
     reader.byte("error message")?;

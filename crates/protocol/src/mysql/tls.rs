@@ -1,4 +1,4 @@
-//! TLS: the verification of the server's certificate, and the errors of a refusal.
+//! TLS: verification of the server's certificate, and errors with hints.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,22 +25,23 @@ pub enum TlsMode {
     /// No TLS.
     #[default]
     Disabled,
-    /// TLS with whatever certificate the server has.
+    /// TLS with any certificate.
     Required,
-    /// The certificate must come from the given authority.
+    /// TLS; the certificate must be signed by the given authority.
     VerifyCa,
-    /// And it must be made out to the host that was connected to (`localhost` for a socket).
+    /// As `VerifyCa`, and the certificate must be issued for the connected host (`localhost` for a
+    /// socket).
     VerifyIdentity,
 }
 
 impl TlsMode {
-    /// Return the mode for an address that names none: servers on other hosts are verified.
+    /// Return the default mode for an address: servers on other hosts are verified.
     pub fn default_for(address: &Address) -> Self {
         if address.is_this_host() { Self::Disabled } else { Self::VerifyIdentity }
     }
 }
 
-/// The TLS settings of connections; made once, shared by all of them.
+/// The TLS settings that all connections share.
 #[derive(Clone, Debug, Default)]
 pub struct Tls {
     mode: TlsMode,
@@ -62,7 +63,8 @@ pub enum TlsConfigError {
 }
 
 impl Tls {
-    /// Read the authority's certificates (PEM) for the verifying modes; without a file, those of this host.
+    /// Read the certificates of the authority (PEM) for the verifying modes; without a file, use
+    /// those that this host trusts.
     pub fn new(mode: TlsMode, authority: Option<&Path>) -> Result<Self, TlsConfigError> {
         let provider = Arc::new(ring::default_provider());
         let config = match mode {
@@ -86,12 +88,12 @@ impl Tls {
         self.config.is_some()
     }
 
-    /// Return true where the server must prove its identity.
+    /// Return whether the server must prove its identity.
     pub fn verifies(&self) -> bool {
         matches!(self.mode, TlsMode::VerifyCa | TlsMode::VerifyIdentity)
     }
 
-    /// Return a session that has not said anything yet; None where TLS is off.
+    /// Return a new TLS session; None if TLS is off.
     pub(super) fn session(
         &self,
         address: &Address,
@@ -111,7 +113,7 @@ impl Tls {
     }
 }
 
-/// Explain a failed handshake, and what to do about it.
+/// Return a failed handshake as an error with a hint.
 pub(super) fn explain(error: &TlsError) -> ClientError {
     let hint = match error {
         TlsError::PeerIncompatible(_)
@@ -137,7 +139,7 @@ pub(super) fn explain(error: &TlsError) -> ClientError {
     ClientError::Tls(format!("{hint} ({error})"))
 }
 
-/// Trust the authorities that this host trusts.
+/// Return a verifier with the authorities that this host trusts.
 fn host_verifier(
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<WebPkiServerVerifier>, TlsConfigError> {
@@ -185,12 +187,13 @@ fn config(
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
-    // Every connection does the same work.
+    // Without resumption, every connection does the same work.
     config.resumption = Resumption::disabled();
     config
 }
 
-/// Checks what the mode asks for; that the server holds the certificate's key is checked in every mode.
+/// Verifies a certificate as the mode requires. In every mode, the server must prove that it has
+/// the certificate's key.
 #[derive(Debug)]
 struct Verifier {
     by_web_pki: Option<Arc<WebPkiServerVerifier>>,
@@ -210,7 +213,7 @@ impl ServerCertVerifier for Verifier {
         let Some(by_web_pki) = &self.by_web_pki else {
             return Ok(ServerCertVerified::assertion());
         };
-        // The name is the last thing it looks at.
+        // The name is verified last, so all else is valid if the name is wrong.
         match by_web_pki
             .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
         {
@@ -253,7 +256,7 @@ mod tests {
     fn two_modes_verify_the_server() {
         let made = |mode| match Tls::new(mode, None) {
             Ok(tls) => (tls.is_on(), tls.verifies()),
-            // A host may trust nobody.
+            // The host may have no trusted authorities.
             Err(TlsConfigError::NoAuthority) => (true, true),
             Err(mistake) => panic!("{mistake}"),
         };

@@ -1,4 +1,4 @@
-//! Sockets that never wait past a time limit or a request to stop.
+//! Sockets whose waits end at a time limit or a stop request.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -21,29 +21,30 @@ use super::deadline::{Deadline, wait_for};
 use super::tls::{self, Tls};
 use crate::{ClientError, Session as _};
 
-/// The pause between two looks at what a server has read: a part of the wait, to spare the server's CPU.
+/// The pause between two checks of what a server has read is this fraction of the wait so far, to
+/// spare the server's CPU.
 const LOOKS: u32 = 64;
 const SHORT_PAUSE: Duration = Duration::from_micros(50);
 const LONG_PAUSE: Duration = Duration::from_millis(10);
 
-/// The pause before another request to a server whose queue of new connections is full.
+/// The pause before the next attempt to connect to a server whose listen queue is full.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// A connection, or why there is none; the inner error is the deadline's.
+/// A connection, or the reason why there is none; the inner error is the deadline's.
 type Connected<T> = io::Result<Result<T, ClientError>>;
 
-/// A connected socket, and the bytes that went through it.
+/// A connected socket, and the number of bytes that went through it.
 #[derive(Debug)]
 pub struct Transport {
     pub channel: Channel,
     pub bytes_sent: u64,
     pub bytes_received: u64,
-    /// The longest silence of the server; None: as long as the deadline allows.
+    /// The maximum silence of the server; None if only the deadline applies.
     pub idle_timeout: Option<Duration>,
 }
 
 impl Transport {
-    /// Connect, within the limit of the deadline; only looking up the name of a host takes its own time.
+    /// Connect before the deadline; only the lookup of a host name may take longer.
     pub fn connect(address: &Address, deadline: &Deadline) -> Result<Self, ClientError> {
         let connected = match address {
             Address::Socket(path) => connect_unix(path, deadline),
@@ -58,7 +59,7 @@ impl Transport {
         Self { channel, bytes_sent: 0, bytes_received: 0, idle_timeout: None }
     }
 
-    /// Go over to TLS, if that is on.
+    /// Switch to TLS, if TLS is on.
     pub fn start_tls(
         &mut self,
         tls: &Tls,
@@ -91,7 +92,7 @@ impl Transport {
         mut pieces: &mut [IoSlice<'_>],
         deadline: &Deadline,
     ) -> Result<(), ClientError> {
-        IoSlice::advance_slices(&mut pieces, 0); // empty pieces in front are none
+        IoSlice::advance_slices(&mut pieces, 0); // drops empty pieces at the front
         let mut since = Instant::now();
         while !pieces.is_empty() || self.channel.wants_write() {
             let wait = self.wait_since(since, deadline)?;
@@ -112,7 +113,7 @@ impl Transport {
         Ok(())
     }
 
-    /// Wait for bytes and return how many came into `buffer`; 0 is the end of the stream.
+    /// Wait for bytes and return the number of bytes in `buffer`; 0 at the end of the stream.
     pub fn receive(
         &mut self,
         buffer: &mut [u8],
@@ -135,11 +136,13 @@ impl Transport {
         }
     }
 
-    /// Wait until the server has read what was sent, over a Unix socket; false where it says something
-    /// before. A server that has gone has read everything: the next to send something hears of it.
+    /// Wait until the server has read everything that was sent, over a Unix socket; return false if
+    /// it answers before. If the server has disconnected, return true: the next write reports the
+    /// error.
     pub fn wait_until_read(&mut self, deadline: &Deadline) -> Result<bool, ClientError> {
         let since = Instant::now();
-        // The kernel wakes a sender when a quarter of its buffer is left; that is asked for.
+        // POLLOUT waits until a quarter of the send buffer is left. That wait is not busy, so it
+        // comes first.
         let wait = self.wait_since(since, deadline)?;
         self.wait_for(PollFlags::POLLOUT, wait)?;
         loop {
@@ -154,7 +157,8 @@ impl Transport {
         }
     }
 
-    /// Return the longest time to wait for a server that is silent `since`, or the reason to end.
+    /// Return how long to wait at most for a server that is silent `since`, or an error if the wait
+    /// has to end now.
     fn wait_since(&self, since: Instant, deadline: &Deadline) -> Result<Duration, ClientError> {
         let wait = deadline.time_left()?;
         let Some(limit) = self.idle_timeout else {
@@ -172,7 +176,7 @@ impl Transport {
     }
 }
 
-/// Return the number of bytes that the other end has not read, with what the kernel needs to keep them.
+/// Return the number of bytes that the other end has not read, with the kernel's overhead.
 fn unread(socket: BorrowedFd<'_>) -> io::Result<libc::c_int> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the call writes one int, and the socket is open.
@@ -180,7 +184,7 @@ fn unread(socket: BorrowedFd<'_>) -> io::Result<libc::c_int> {
     Ok(bytes)
 }
 
-/// Wait for an answer, to the microsecond; return whether there is one.
+/// Wait for an answer with a precision of microseconds; return whether there is one.
 fn has_answer_within(socket: BorrowedFd<'_>, wait: Duration) -> Result<bool, ClientError> {
     let wait = TimeSpec::from_duration(wait);
     match ppoll(&mut [PollFd::new(socket, PollFlags::POLLIN)], Some(wait), None) {
@@ -190,7 +194,7 @@ fn has_answer_within(socket: BorrowedFd<'_>, wait: Duration) -> Result<bool, Cli
     }
 }
 
-/// Return the error of a connection that was there and is no more.
+/// Return the error of a connection that was lost.
 pub fn lost(source: io::Error) -> ClientError {
     ClientError::Connection { context: "lost the connection to the server".to_owned(), source }
 }
@@ -203,7 +207,7 @@ fn connect_unix(path: &Path, deadline: &Deadline) -> Connected<Channel> {
     }
 }
 
-/// Try the host's addresses in turn.
+/// Try the addresses of the host in turn.
 fn connect_tcp(host: &str, port: u16, deadline: &Deadline) -> Connected<Channel> {
     let mut outcome = Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
     for address in (host, port).to_socket_addrs()? {
@@ -234,7 +238,7 @@ fn connect_to(
             Ok(wait) => wait,
             Err(error) => return Ok(Err(error)),
         };
-        // The next call returns the result of the one before.
+        // The next call of connect returns the result of the previous one.
         match net::connect(&socket, address) {
             Ok(()) | Err(SocketError::ISCONN) => return Ok(Ok(socket)),
             Err(SocketError::INPROGRESS | SocketError::ALREADY) => {

@@ -1,11 +1,11 @@
-//! Columns of a result, and the texts of the values of its binary rows.
+//! Column definitions, and the values of binary rows as text.
 
 use super::wire::Reader;
 use crate::ProtocolError;
 use crate::error::refused;
 use crate::script::Row;
 
-/// The formats of values in binary rows, by the protocol's number of the column's type.
+/// The protocol's numbers of the column types.
 mod column_type {
     pub const TINY: u8 = 1;
     pub const SHORT: u8 = 2;
@@ -25,10 +25,11 @@ use column_type as t;
 
 const UNSIGNED: u16 = 1 << 5;
 
-/// Decimals that a date or time column may announce; more means that their number is not fixed.
+/// The maximum number of decimals of a date or time column; a larger value means that the number is
+/// not fixed.
 const MAX_DECIMALS: u8 = 6;
 
-/// Bits before those of the columns in the NULL bitmap of a binary row.
+/// Unused bits at the start of the NULL bitmap of a binary row.
 const NULLS_OFFSET: usize = 2;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,8 +56,8 @@ impl Column {
     }
 }
 
-/// Read a binary row: one value for each column, and nothing else. Their texts are those of the text
-/// protocol, except digits of floating point.
+/// Parse a binary row, which has exactly one value for each column. The texts are the same as in
+/// the text protocol, except for digits of floating-point numbers.
 pub fn parse_binary_row(message: &[u8], columns: &[Column]) -> Result<Row, ProtocolError> {
     let mut reader = Reader::new(message);
     let first = reader.byte("row")?;
@@ -124,7 +125,8 @@ fn parse_time(reader: &mut Reader<'_>, decimals: u8) -> Result<String, ProtocolE
     Ok(format!("{sign}{hours:02}:{minute:02}:{second:02}{fraction}"))
 }
 
-/// Return the parts of a date or a time, of one of these lengths: zeros at the end are left away.
+/// Return the parts of a date or a time, whose length must be one of `lengths`; trailing zeros are
+/// omitted on the wire.
 fn parts_of_time(
     reader: &mut Reader<'_>,
     lengths: &[u8],
@@ -140,7 +142,8 @@ fn parts_of_time(
     Ok(parts)
 }
 
-/// Return as many digits of a second as the column has, after their point.
+/// Return the fraction of a second with the column's number of decimals, including the decimal
+/// point.
 fn fraction(microsecond: [u8; 4], decimals: u8) -> String {
     let microsecond = u32::from_le_bytes(microsecond);
     let digits = format!(".{microsecond:06}");
@@ -179,7 +182,7 @@ mod tests {
         }
         let span = [12, 1, 34, 0, 0, 0, 22, 59, 59, 0xc0, 0xd4, 1, 0];
         assert_eq!(text(t::TIME, 2, &span).unwrap(), "-838:59:59.12");
-        // What is zero is left away.
+        // Zeros are omitted on the wire.
         assert_eq!(text(t::TIME, 1, &[0]).unwrap(), "00:00:00.0");
         assert_eq!(text(t::DATE, 0, &[0]).unwrap(), "0000-00-00");
         let day = [4, 0xe8, 0x07, 2, 29];

@@ -1,9 +1,10 @@
-//! The basic types of the protocol: little-endian numbers, and strings with a length or an end.
+//! The basic types of the protocol: little-endian numbers, and strings with a length or a
+//! terminator.
 
 use crate::ProtocolError;
 use crate::error::refused;
 
-/// Reads a message from front to back; each method names what it reads for the error.
+/// Reads a message from front to back. The `what` of each method names the item in errors.
 #[derive(Clone, Copy)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -74,7 +75,7 @@ impl<'a> Reader<'a> {
             .ok_or_else(|| ProtocolError::Unexpected(format!("the {what} is NULL")))
     }
 
-    /// Return a string with its length in front; None is NULL.
+    /// Return a length-prefixed string; None is NULL.
     pub fn string_or_null(
         &mut self,
         what: &'static str,
@@ -86,7 +87,8 @@ impl<'a> Reader<'a> {
         self.bytes(length, what).map(Some)
     }
 
-    /// Return a string up to a zero byte, which is skipped, or to the end: MySQL before 5.5.10 forgot one.
+    /// Return a string up to a zero byte, which is skipped, or up to the end: MySQL before 5.5.10
+    /// omits one zero.
     pub fn string_to_zero(&mut self) -> &'a [u8] {
         let end = self.rest.iter().position(|&byte| byte == 0);
         let string = &self.rest[..end.unwrap_or(self.rest.len())];
@@ -160,7 +162,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))] // of strings that take long to make
+        #![proptest_config(ProptestConfig::with_cases(64))] // fewer cases, because the strings take long to generate
 
         #[test]
         fn strings_come_back(string in proptest::collection::vec(any::<u8>(), 0..70_000)) {

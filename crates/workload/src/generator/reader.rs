@@ -1,4 +1,4 @@
-//! Generators as they are written, checked on their way to what makes values.
+//! Validates generators of a definition and compiles them.
 
 use std::ops::RangeInclusive;
 
@@ -21,29 +21,30 @@ use datagen::expression::{Expression, Operation, Operator};
 use datagen::link_degrees::{LinkDegrees, Population};
 use datagen::motifs::{MotifOptions, Motifs};
 
-/// Characters of a group of digits or of a text, and groups.
+/// The allowed length of a group of digits or of a text, and the allowed number of groups.
 const LENGTHS: RangeInclusive<i64> = 1..=1 << 16;
 
-/// Columns of a row, at most.
+/// The maximum number of columns of a row.
 const MAX_COLUMNS: i64 = 4096;
 
-/// Digits after a decimal's point, at most; more are not exact in a double.
+/// The maximum number of digits after a decimal point; more are not exact in a double.
 const MAX_SCALE: i64 = 15;
 
-/// Digits of a number in words.
+/// The allowed number of digits of a number in words.
 const MOST_DIGITS: RangeInclusive<i64> = 1..=64;
 
-/// Bytes of a payload, at most.
+/// The maximum length of a payload in bytes.
 const MAX_PAYLOAD: i64 = 1 << 20;
 
-/// Nodes and types of links, at most: a parent's number has 56 bits.
+/// The maximum number of nodes and of link types, so that a parent's number fits into 56 bits.
 const MAX_NODES: i64 = 1 << 40;
 const MAX_TYPES: i64 = 1 << 16;
 
 const DISTRIBUTIONS: [&str; 8] =
     ["uniform", "zipf", "zipf-scrambled", "zipf-rotated", "latest", "pareto", "special", "normal"];
 
-/// Check the generator `name`. A permutation's order depends on `seed`, and it covers `tables`.
+/// Validate and compile the generator `name`. The order of a permutation depends on `seed`;
+/// `tables` is the number of tables that it covers.
 pub fn compile(
     name: &str,
     generator: &Generator,
@@ -89,7 +90,7 @@ pub fn column_source(
     reader.value_source(generator, key, seed, 1)
 }
 
-/// Return another value times `times`, plus `plus`.
+/// Return the source of a derived value: `from` multiplied by `times`, plus `plus`.
 fn derived(from: &str, times: i64, plus: i64) -> ValueSource {
     let operations = vec![
         Operation::Input(0),
@@ -106,7 +107,7 @@ fn derived(from: &str, times: i64, plus: i64) -> ValueSource {
     }
 }
 
-/// The generator at a key, on its way to what makes values.
+/// Reads the generator at a key.
 struct Reader<'a> {
     key: String,
     values: &'a Values,
@@ -117,7 +118,7 @@ impl Reader<'_> {
         format!("{}.{part}", self.key)
     }
 
-    /// Refuse the first of these keys that is given.
+    /// Return an error for the first of these keys that is present.
     fn refuse(&self, keys: &[(&str, bool)], why: &str) -> Result<(), ValidationError> {
         match keys.iter().find(|(_, is_given)| *is_given) {
             Some((key, _)) => refused(self.at(key), why),
@@ -125,7 +126,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Compile the source of its values. A permutation's order depends on `seed`, and it covers `tables`.
+    /// Compile the source of the values. The order of a permutation depends on `seed`; `tables` is
+    /// the number of tables that it covers.
     fn value_source(
         &self,
         generator: &Generator,
@@ -205,7 +207,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Return the number of values of a list, None where it is a single one, and how many more it may have.
+    /// Return the length of a list (None for a single value), and how many more values may follow.
     fn count(
         &self,
         repetition: &Repetition<'_>,
@@ -280,7 +282,7 @@ impl Reader<'_> {
             },
             "normal" => Shape::Normal {
                 mean: from_to(&random.mean, "mean", 0.5, 0.0, 1.0)?,
-                // A wider bell is cut off so much that it would rather be uniform.
+                // A wider bell curve would be cut off so far that it is nearly uniform.
                 deviation: between(&random.deviation, "deviation", 0.125, 0.0, 2.0)?,
             },
             other => {
@@ -290,7 +292,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Return the digits after the point; None where they are not given.
+    /// Return the number of digits after the decimal point; None if it is not given.
     fn scale(&self, scale: Option<&Number>) -> Result<Option<u32>, ValidationError> {
         let read = |scale| self.values.integer_in(scale, 0..=MAX_SCALE, &self.at("scale"));
         scale.map(read).transpose()
@@ -313,7 +315,7 @@ impl Reader<'_> {
         let units = |number: &Number, part: &str| {
             let value = (self.values.real(number, &self.at(part))? * unit).round();
             if value.abs() < 9.0e15 {
-                #[allow(clippy::cast_possible_truncation)] // whole and below 2^53
+                #[allow(clippy::cast_possible_truncation)] // integer and below 2^53
                 return Ok(value as i64);
             }
             refused(self.at(part), "has more than 15 digits")
@@ -400,7 +402,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Compile arithmetic over others.
+    /// Compile arithmetic over other generators.
     fn computed(&self, text: &str, scale: Option<&Number>) -> Result<ValueSource, ValidationError> {
         let key = self.at("value");
         let wrong = |why: String| ValidationError::new(&key, format!("{text:?}: {why}"));
@@ -436,7 +438,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Compile the digits of another in words.
+    /// Compile the digits of another value in words.
     fn words(
         &self,
         from: &str,
@@ -533,7 +535,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Read the number of a column as its index.
+    /// Return the index of a column, which the definition counts from 1.
     fn column(&self, column: &Number) -> Result<usize, ValidationError> {
         let number = self.values.integer_in(column, 1..=MAX_COLUMNS, &self.at("column"));
         number.map(|number: usize| number - 1)

@@ -42,7 +42,7 @@ fn tests_compile() {
     assert_eq!(mistake, r#"tests: unknown test "z"; there are x, y"#);
 }
 
-/// Check the first mistake that one of the tests has.
+/// Assert the first error of one of the tests.
 fn assert_mistakes(cases: &str) {
     testing::assert_mistakes(&good(), cases, |wrong| {
         compiled(wrong.clone(), "x").and_then(|_| compiled(wrong, "y")).unwrap_err()

@@ -55,7 +55,7 @@ fn a_transaction_in_its_order() {
     assert_eq!(ends(|request| request.last), [11]);
 }
 
-/// The numbers in a text.
+/// Return the numbers in a text.
 fn numbers(text: &str) -> Vec<i64> {
     text.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
@@ -116,7 +116,7 @@ proptest! {
         prop_assert_ne!(of(seed, client), of(seed ^ 1, client));
     }
 
-    /// However often transactions are begun again or given up, number n stays what it is.
+    /// Restarting or giving up transactions does not change transaction number n.
     #[test]
     fn transactions_are_replayed_and_given_up(
         seed: u64, what in prop::collection::vec((0usize..12, prop::bool::ANY), 1..30),
@@ -244,7 +244,7 @@ fn tables_are_drawn_evenly() {
 fn only_what_a_client_reaches_is_prepared() {
     let all = program("all", Protocol::Prepared, 2);
     assert_eq!(all.texts_to_prepare(0), all.texts_to_prepare(1));
-    let expected = 3 * 7 + 1 + 1; // SELECT 1 is dropped with its step, but was compiled
+    let expected = 3 * 7 + 1 + 1; // the step of SELECT 1 is dropped, but it was compiled
     assert_eq!(all.texts_to_prepare(0).len(), expected, "{:#?}", all.texts_to_prepare(0));
     assert!(all.texts_to_prepare(0).contains(&"COMMIT"));
     assert!(!all.texts_to_prepare(0).contains(&"BEGIN"));

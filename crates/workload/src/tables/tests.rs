@@ -47,7 +47,7 @@ fn text(table: &Table) -> String {
     String::from_utf8(out[..length].to_vec()).unwrap()
 }
 
-/// The values of the rows of a table with these columns.
+/// Return the values of the rows of a table with these columns.
 fn made(columns: Json) -> Vec<Vec<String>> {
     text(&planned(&with_columns(columns), 1_000, 1).unwrap()[0])
         .lines()
@@ -92,8 +92,8 @@ fn rows_follow_the_rules_of_sysbench() {
     }
 }
 
-/// If this fails, the content has changed: raise `VERSION`, or every stored result of the old
-/// content would be compared with results of the new.
+/// If this fails, the content has changed: raise `VERSION`. Otherwise stored results of the old
+/// content would be compared with results of the new one.
 #[test]
 fn the_content_is_the_one_its_version_names() {
     assert_eq!(VERSION, "tables-1");

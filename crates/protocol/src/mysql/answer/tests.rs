@@ -9,7 +9,7 @@ mod kept_row;
 const EOF_MESSAGE: &[u8] = &[0xfe, 0, 0, 2, 0];
 const OK_MESSAGE: &[u8] = &[0, 0, 0, 2, 0, 0, 0];
 
-/// Messages as packets of an answer.
+/// Return messages as the packets of an answer.
 fn framed(messages: &[&[u8]]) -> Vec<u8> {
     let mut bytes = Vec::new();
     messages.iter().fold(1, |sequence, message| packet::put_message(&mut bytes, message, sequence));
@@ -22,7 +22,7 @@ fn read_whole(bytes: &[u8]) -> Result<AnswerSummary, ProtocolError> {
     Ok(fed.end.expect("the bytes are a whole answer"))
 }
 
-/// Feed pieces of `cut` bytes, and what is left of a piece again; stops at an error.
+/// Feed pieces of `cut` bytes, and again the unconsumed rest of a piece; stop at an error.
 fn read_cut(bytes: &[u8], cut: usize) -> (Vec<AnswerSummary>, Option<ProtocolError>) {
     let mut reader = MysqlAnswerReader::default();
     let mut ends = Vec::new();
@@ -43,7 +43,7 @@ fn read_cut(bytes: &[u8], cut: usize) -> (Vec<AnswerSummary>, Option<ProtocolErr
     (ends, None)
 }
 
-/// Read the same bytes packet by packet, with every value, as a reference.
+/// Parse the same bytes packet by packet, with every value, as a reference.
 fn reference(bytes: &[u8]) -> Option<AnswerSummary> {
     let mut decoder = Decoder::default();
     decoder.expect_results();
@@ -156,7 +156,7 @@ fn it_stops_at_the_end_of_an_answer() {
 #[test]
 fn rows_larger_than_a_packet_are_one_row() {
     let large = [&[0xfd, 0xff, 0xff, 0xff][..], &vec![b'x'; MAX_PAYLOAD]].concat();
-    // A row that fills its packet exactly is followed by an empty one.
+    // A row that fills its packet exactly is followed by an empty packet.
     let exact = [&[0xfd, 0xfb, 0xff, 0xff][..], &vec![0xfe; MAX_PAYLOAD - 4]].concat();
     let bytes = framed(&[b"\x01", b"\x03def", EOF_MESSAGE, &large, b"\x01a", &exact, EOF_MESSAGE]);
     for cut in [bytes.len(), 64 << 10, MAX_PAYLOAD + 3] {
@@ -263,7 +263,7 @@ fn messages_of_a_result(more: bool) -> impl Strategy<Value = Vec<Vec<u8>>> {
     ]
 }
 
-/// A whole answer: some results, the last of which may be cut short by an error.
+/// Generate a complete answer of some results; an error may end the last result early.
 fn answer() -> impl Strategy<Value = Vec<u8>> {
     let results = proptest::collection::vec(messages_of_a_result(true), 0..3);
     let error = proptest::option::weighted(0.3, "[ -~]{0,200}");
@@ -314,6 +314,6 @@ proptest! {
     fn any_bytes_are_followed_or_refused(bytes: Vec<u8>, more: Vec<u8>) {
         let mut reader = MysqlAnswerReader::default();
         let _ = reader.feed(&bytes);
-        let _ = reader.feed(&more); // of no use after an error, but no panic either
+        let _ = reader.feed(&more); // not useful after an error, but must not panic
     }
 }

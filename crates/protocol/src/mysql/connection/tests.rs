@@ -1,4 +1,4 @@
-//! Servers whose answers have no end.
+//! Servers that send answers without an end.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -8,14 +8,14 @@ use std::thread;
 
 use super::*;
 
-/// A time by which every test has ended, were it that an answer is read for ever.
+/// A limit that every test stays below, unless an answer is read forever.
 const LONG: Duration = Duration::from_secs(60);
 
 const SMALL: Limits = Limits { definitions: 64 << 10, kept_rows: 64 << 10, answer: 1 << 20 };
 
 const EOF: &[u8] = b"\xfe\0\0\x02\0";
 
-/// Ask a server that says `beginning` and then `next` over and over.
+/// Query a server that sends `beginning`, and then `next` over and over.
 fn ask(beginning: &[&[u8]], next: &[u8]) -> (ClientError, u64) {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let mut connection = Connection::new(Transport::over(Channel::over_unix(ours).unwrap()));
@@ -29,7 +29,7 @@ fn ask(beginning: &[&[u8]], next: &[u8]) -> (ClientError, u64) {
                 let mut packets = Vec::new();
                 sequence = packet::put_message(&mut packets, message, sequence);
                 if theirs.write_all(&packets).is_err() {
-                    return; // the client has gone
+                    return; // the client has disconnected
                 }
             }
         });
@@ -50,7 +50,7 @@ fn answers_without_end_are_refused() {
     for (beginning, next, what) in [
         (&[b"\xfc\xff\xff".as_slice()][..], &[b'd'; 1000][..], "column definitions"),
         (&one_column, &long, "rows to keep"),
-        (&many_columns, &[0xfb; 1000], "rows to keep"), // NULLs count as what they need in memory
+        (&many_columns, &[0xfb; 1000], "rows to keep"), // a NULL counts as its size in memory
         (&one_column, b"\x01r", "results"),
         (&[], b"\0\0\0\x0a\0\0\0", "results"),
     ] {

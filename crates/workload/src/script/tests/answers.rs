@@ -1,4 +1,4 @@
-//! Statements that depend on the answers to earlier ones.
+//! Statements that depend on the answers to earlier statements.
 
 use serde_json::{Value as Json, json};
 
@@ -6,7 +6,7 @@ use crate::program::{Program, Protocol};
 use crate::testing::{self, Client, script_of};
 use protocol::script::{Answer, Observe, RowFormat, Script as _};
 
-/// A test that finds a row, and updates or inserts it, then counts an insert.
+/// A test that reads a row, updates or inserts it, and then counts the insert.
 fn definition() -> Json {
     json!({
         "generators": {
@@ -42,7 +42,7 @@ fn client() -> Client {
     Client::of(&compile(definition(), Protocol::Text).unwrap())
 }
 
-/// Answer the last request with a row of this version.
+/// Answer the last request with a row that has this version.
 fn give(client: &mut Client, version: Option<&str>) -> Result<bool, String> {
     client.answer(&[&[Some("7"), version]])
 }
@@ -57,7 +57,7 @@ fn steps_and_values_follow_the_answers() {
     assert_eq!(give(&mut client, Some("41")), Ok(false));
     let (request, text) = client.ask();
     assert_eq!(text, "UPDATE t SET version = 42");
-    assert!(request.last); // what follows depends on answers that have come
+    assert!(request.last); // what follows depends on the answer
     assert_eq!(request.observe, Observe::Nothing);
 
     assert!(client.ask().0.first);

@@ -1,4 +1,4 @@
-//! The requests of a small workload's scripts, parsed again.
+//! Parses the requests of a small workload's scripts.
 
 use std::collections::BTreeMap;
 
@@ -104,7 +104,7 @@ pub fn program(test: &str, protocol: Protocol, clients: u32) -> Program {
     program_with(test, protocol, clients, 1, &[])
 }
 
-/// The next request, and what it asks. The packet is checked.
+/// Return the next request, and what it asks for; assert that the packet is valid.
 pub fn ask(program: &Program, script: &mut Script, client: u32) -> Option<(Request, Asked)> {
     let mut packet = b"before".to_vec();
     let request = script.next(&mut packet)?;
@@ -132,7 +132,8 @@ pub fn ask(program: &Program, script: &mut Script, client: u32) -> Option<(Reque
     Some((request, Asked::Execution { id, declares, parameters }))
 }
 
-/// The text that an execution stands for; `types` are those declared for each statement.
+/// Return the text of an execution with its values; `types` are the types declared for each
+/// statement.
 pub fn as_text(asked: &Asked, texts: &[&str], types: &mut BTreeMap<u32, Vec<u8>>) -> String {
     let Asked::Execution { id, declares, parameters } = asked else {
         let Asked::Text(text) = asked else { unreachable!() };
@@ -173,7 +174,7 @@ pub fn as_text(asked: &Asked, texts: &[&str], types: &mut BTreeMap<u32, Vec<u8>>
     filled
 }
 
-/// So many requests of a client as text.
+/// Return this many requests of a client, as text.
 pub fn texts(program: &Program, client: u32, requests: usize) -> Vec<(Request, String)> {
     let mut script = script_of(program, client);
     let to_prepare = program.texts_to_prepare(client);

@@ -1,4 +1,5 @@
-//! Values that depend on others of their repetition, lists of random length, and remembered ends.
+//! Values that depend on others of the same repetition, lists of random length, and remembered
+//! ends.
 
 use serde_json::{Value as Json, json};
 
@@ -16,7 +17,7 @@ fn compile(generators: &Json, parameter: &str, protocol: Protocol) -> Result<Pro
     testing::compile(definition, "t", &[], protocol)
 }
 
-/// The values of `value` in the first statements.
+/// Return the values of `value` in the first statements.
 fn values(generators: &Json, count: usize) -> Vec<Vec<i64>> {
     let mut client = Client::of(&compile(generators, "value", Protocol::Text).unwrap());
     let texts = client.texts(count).into_iter();
@@ -55,7 +56,7 @@ fn integers_lie_below_another_value() {
     for value in found {
         counts[usize::try_from(value[0] - 5).unwrap()] += 1;
     }
-    // 0 and 1 give 0 alone, to which they add themselves.
+    // 0 and 1 only give 0, to which they are added.
     let share = [1.0, 1.0, 0.5, 0.5 + 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0];
     assert_fits(&counts, &share.map(|share| share * 500.0));
 }
@@ -144,7 +145,8 @@ fn payloads_are_bytes_as_digits() {
     assert_eq!(usize::from(packet[packet.len() - 1 - digits.len() / 2]), digits.len() / 2);
 }
 
-/// One kind of transaction begins a list, the other goes on from an end, or begins one too.
+/// A program in which one transaction begins a list, and the other continues from an end, or also
+/// begins a list.
 fn lists() -> Program {
     let list = |parameters: [&str; 3]| {
         json!({"sql": "?, ?, ?", "parameters": parameters,

@@ -1,4 +1,4 @@
-//! Loops, values that last, and what is computed from them and from answers.
+//! Loops, values with a lifetime, and values computed from them and from answers.
 
 use serde_json::{Value as Json, json};
 
@@ -6,7 +6,7 @@ use crate::program::{Program, Protocol};
 use crate::testing::{self, Client};
 use protocol::script::{Observe, RowFormat, Script as _};
 
-/// An order of some lines, each of which may be out of stock; then a look at all of them.
+/// A test that orders some lines, each of which may be out of stock, and then reads all of them.
 fn definition() -> Json {
     json!({
         "generators": {
@@ -74,7 +74,7 @@ fn an_iteration_outside_of_loops_is_the_first_whatever_the_transaction_before_di
     assert!(asked.iter().all(|&count| count > 20), "{asked:?}");
 }
 
-/// The numbers of an INSERT.
+/// Return the numbers of an INSERT.
 fn values(text: &str) -> Vec<&str> {
     text.split_once('(').unwrap().1.trim_end_matches(')').split(", ").collect()
 }
@@ -127,7 +127,7 @@ fn a_rollback_ends_a_transaction_and_what_is_begun_again_is_the_same() {
     assert_eq!((request.last, text.as_str()), (true, "ROLLBACK"));
     client.script.again();
     assert_eq!(client.texts(3), first);
-    client.answer(&[&[None, None]]).unwrap(); // the defaults stand for NULL
+    client.answer(&[&[None, None]]).unwrap(); // NULL is replaced by the defaults
     let sold = client.ask().1;
     assert_eq!(values(&sold)[3..5], ["0.00", "'7'"]);
     client.script.abandon();

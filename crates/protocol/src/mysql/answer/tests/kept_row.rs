@@ -5,7 +5,7 @@ use super::*;
 const DEFINITION: &[u8] = b"\x03def\0\0\0\x01c\0\x0c\x08\0\x01\0\0\0\xfd\0\0\0\0\0";
 const INSERTED: &[u8] = &[0, 1, 42, 2, 0, 0, 0];
 
-/// A text row of one value that is longer than what is kept of an answer.
+/// A text row with one value that is longer than the kept part of an answer.
 fn long_row() -> Vec<u8> {
     [&[0xfd, 0, 0, 2][..], &vec![b'x'; 2 << 16]].concat()
 }
@@ -28,7 +28,7 @@ fn the_first_row_is_kept_on_request_however_reads_cut_it() {
         let row = reader.take_row().unwrap();
         assert_eq!(row, Some(vec![Some("12".to_owned())]), "{cut}");
         reader.feed(&bytes).unwrap();
-        assert_eq!(reader.take_row(), Ok(None)); // of this answer nothing was asked
+        assert_eq!(reader.take_row(), Ok(None)); // no row of this answer was requested
     }
 }
 
