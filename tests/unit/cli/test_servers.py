@@ -179,10 +179,10 @@ def test_password_prompt_hides_input(environment: Environment) -> None:
 
 def test_what_is_no_address_or_no_password_is_refused(environment: Environment) -> None:
     _, err = servers(environment, *attach("mysql://db.test/"), status=2)
-    assert "it names no user" in err
+    assert "the user is missing" in err
     no_text = {**environment, "MILLRACE_PASSWORD": os.fsdecode(b"\xff")}
     _, err = servers(no_text, *attach("mysql://me@db.test/"), status=2)
-    assert "not text in UTF-8" in err
+    assert "not valid UTF-8" in err
 
 
 def test_show_omits_an_absent_note(environment: Environment, tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_a_bad_archive_or_checksum_ends_with_status_2(
     archive.write_bytes(b"nothing that is known")
     add = ("add", "mine", "--family", "mysql", "--tarball", str(archive))
     assert "is damaged" in servers(environment, *add, status=2)[1]
-    assert "is no SHA-256" in servers(environment, *add, "--sha256", "abc", status=2)[1]
+    assert "is not a SHA-256" in servers(environment, *add, "--sha256", "abc", status=2)[1]
     assert "wrong checksum" in servers(environment, *add, "--sha256", "0" * 64, status=2)[1]
 
 

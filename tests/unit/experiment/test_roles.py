@@ -84,7 +84,7 @@ def test_a_role_has_options_and_a_configuration_of_its_own(tmp_path: Path) -> No
         ('server = ["mysql-5.6.24"]\nother.options.log_bin = [true]', "has no role 'other'"),
         (
             'server = ["mysql-5.6.24"]\nreplica.options.skip_log_bin = [true]',
-            "is the switch 'log_bin' the other way round",
+            "is the negated form of the switch 'log_bin'",
         ),
         (
             """
