@@ -163,7 +163,7 @@ def test_a_build_of_another_user_changes_no_file_of_the_host(
         return located
 
     monkeypatch.setattr(MysqlPackaging, "locate", locate_and_replace)
-    with pytest.raises(UserError, match="bin/mysqld may not be executed") as caught:
+    with pytest.raises(UserError, match="bin/mysqld is not executable") as caught:
         added.add_directory("mine", "mysql", tree)
     assert "chmod +x" in (caught.value.hint or "")
     assert victim.stat().st_mode & 0o777 == 0o600

@@ -354,7 +354,7 @@ def test_waiting_for_another_user_is_reported(state: Path) -> None:
     thread.join()
     assert was_told
     (text,) = said
-    assert text.endswith("busy with removing what killed commands left; waiting for it")
+    assert text.endswith("waiting for another process: removing leftovers of killed commands")
 
 
 def test_nobody_else_can_open_a_lock(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
-"""Find the families of servers, in ``FAMILIES`` of each package here.
+"""Find the database families, in ``FAMILIES`` of each package here.
 
-The modules here define the protocols by which the rest of millrace uses a family; a package
-implements them for its families. A package is named nowhere else: what differs between families
-is asked through the protocols. Servers are installed and run by ``millrace.servers``.
+The modules here define the protocols by which the rest of millrace uses a family; each package
+implements them for its families. Nothing else names such a package: differences between families
+are queried through the protocols. Installing and running servers belongs to ``millrace.servers``.
 """
 
 import functools
@@ -32,7 +32,7 @@ def programs() -> frozenset[str]:
 
 
 def is_volatile(engine: str) -> bool:
-    """Return whether tables of an engine are empty after a restart, in some family."""
+    """Return whether the tables of an engine are empty after a restart, in any family."""
     families = _families().values()
     return any(engine.casefold() in family.snapshots.volatile_engines for family in families)
 
@@ -43,13 +43,13 @@ def storages() -> tuple[Storage, ...]:
 
 
 def says_disk_full(text: str) -> bool:
-    """Return whether a text has the words of a family, or of the C library, for a full disk."""
+    """Return whether a text has a message of a family, or of the C library, for a full disk."""
     patterns = (family.log.disk_full for family in _families().values())
     return _NO_SPACE in text.lower() or any(pattern.search(text) for pattern in patterns)
 
 
 def get(name: str) -> Family:
-    """Return the family called ``name``. Raise UserError, with the nearest names."""
+    """Return the family called ``name``. Raise UserError with the nearest name."""
     family = _families().get(name)
     if family is None:
         near = nearest(name, names())
@@ -59,7 +59,7 @@ def get(name: str) -> Family:
 
 
 def option_forms(name: str) -> tuple[str, ...]:
-    """Return the options a name may refer to in any family: itself, then those it switches."""
+    """Return the options that a name may mean in any family: itself, and what it switches."""
     spelt = [family.options.forms(name) for family in _families().values()]
     return tuple(dict.fromkeys(form for forms in spelt for form in forms))
 

@@ -1,8 +1,8 @@
 """Define the protocols by which the rest of millrace uses a family of databases.
 
 A family is a line of servers that are initialised, started, queried and observed in the same way.
-No other room names one, sends it SQL or knows its options: it calls a capability of the family. The
-caller decides how long a call may take and what to do when it fails.
+No other package names a family, sends it SQL or knows its options: it calls a capability of the
+family. The caller decides how long a call may take and how to handle a failure.
 """
 
 import re
@@ -27,21 +27,21 @@ from millrace.shown_text import shown_line
 from millrace.workloads.tables import Volume
 
 WITHHELD = "(not recorded)"
-"""The value of a setting that may be a secret of the server's owner."""
+"""Replaces the value of a setting that may be a secret."""
 
 _SWITCHES = frozenset({"", "on", "off", "yes", "no", "true", "false", "auto", "none", "disabled"})
 _NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
 
 
 class Incomplete(UserError):
-    """An error for a tree that has no complete server."""
+    """An error for a directory tree without a complete server."""
 
 
 @dataclass(frozen=True)
 class Located:
-    """A server's parts in a tree.
+    """The parts of a server in a directory tree.
 
-    ``sql_dir`` holds the files that initialise a data directory; None where there are none.
+    ``sql_dir`` has the SQL files that initialise a data directory; None if there are none.
     """
 
     base_dir: Path
@@ -67,32 +67,32 @@ class Packaging(Protocol):
     def is_needed(self, path: PurePosixPath) -> bool:
         """Return whether a server needs a member of a vendor's archive.
 
-        It needs the program, its libraries, its shared files and its licence, but neither tests,
-        manuals, headers nor the vendor's clients.
+        It needs the program, its libraries, shared files and licence, but neither tests, manuals,
+        headers nor clients.
         """
 
     def locate(self, directory: Path) -> Located:
         """Find the server in a directory: installed, unpacked from a package, or freshly built.
 
-        Enter a directory that holds only one other (as a vendor's tarball does). Raise Incomplete,
-        which names the files and places that it looked at.
+        If the directory contains only one other (as a vendor's tarball does), search that one.
+        Raise Incomplete, with the files and places that were searched.
         """
 
     def read_version(self, output: str) -> Build | None:
-        """Return the build in ``output`` of the program; None if the output names none."""
+        """Return the build that ``output`` of the program reports; None if it reports none."""
 
     def missing(self, build: Build, located: Located) -> str | None:
-        """Name the parts without which no data directory can be created; None if all are there."""
+        """Return what is missing to create a data directory; None if nothing is."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """The location of one instance, from which its family writes command lines.
+    """The paths, user and password of one instance, for its family's command lines.
 
-    The server's user owns ``data_dir``, ``tmp_dir`` and ``run_dir`` (socket and pid file).
-    ``uid`` is the number of the server's user, None where that is millrace's. ``user_argument`` is
-    the user to name where the server must run as root. ``password`` is the password of every
-    account. The server listens at ``port`` where ``by_tcp``.
+    The server's user owns ``data_dir``, ``tmp_dir`` and ``run_dir`` (socket and pid file). ``uid``
+    is the id of the server's user; None if that is millrace's user. ``user_argument`` is the value
+    of ``--user`` if the server must run as root. ``password`` is the password of every account. The
+    server listens on ``port`` only if ``by_tcp``.
     """
 
     server: InstalledServer
@@ -111,11 +111,11 @@ class Site:
 
 @dataclass(frozen=True)
 class Initialisation:
-    """One run of the server program that turns an empty data directory into a usable one.
+    """One run of the server program that initialises an empty data directory.
 
-    ``directories`` are created beforehand inside the data directory; ``stdin`` is fed to the
-    program; ``init_file`` is the content of a file that only the server's user may read. The file's
-    path replaces ``{init_file}`` in ``arguments``, and the file is removed after the run.
+    ``directories`` are created before, inside the data directory. ``stdin`` is fed to the program.
+    ``init_file`` is the content of a file that only the server's user may read: its path replaces
+    ``{init_file}`` in ``arguments``, and the file is removed after the run.
     """
 
     arguments: tuple[str, ...]
@@ -129,25 +129,25 @@ class Lifecycle(Protocol):
 
     @property
     def stop_signal(self) -> signal.Signals:
-        """The signal that asks the server's process for a clean stop."""
+        """The signal that requests a clean stop of the server process."""
 
     def socket_name(self, port: int) -> str:
-        """Return the name of the socket of a server with this port."""
+        """Return the file name of the socket of a server with this port."""
 
     def pid_file(self, site: Site) -> Path:
-        """Return the file with the server's process id, written just before it accepts sessions."""
+        """Return the pid file, which the server writes just before it accepts sessions."""
 
     def initialisation(self, site: Site, options: Sequence[Option]) -> Initialisation:
         """Return the run that creates a data directory with ``Family.account`` as its only account.
 
-        ``options`` are the ``init_options`` of the configuration.
+        ``options`` are the configuration's ``init_options``.
         """
 
     def start_arguments(self, site: Site) -> tuple[str, ...]:
         """Return the arguments that start the server, without those for its options."""
 
     def valgrind_arguments(self, version: str) -> tuple[str, ...]:
-        """Return the further arguments without which a version does not start in valgrind."""
+        """Return further arguments that a version needs to start in valgrind."""
 
     def program_arguments(self, site: Site) -> tuple[str, ...]:
         """Return the arguments for every other run of the program."""
@@ -156,10 +156,10 @@ class Lifecycle(Protocol):
 class LoadDialect(Protocol):
     """The statements and errors of the load generator's sessions.
 
-    ``session`` are the statements that begin each session, after which times are UTC;
-    ``no_read_timeout`` are those after which a server waits for the rows of a load however long
-    the turns of others take. A client repeats a transaction after ``retried_errors``, which another
-    transaction caused. ``error_hints`` are what the user can do about an error, by its code.
+    ``session``: statements at the beginning of each session, which set its time zone to UTC.
+    ``no_read_timeout``: statements that make a server wait for the rows of a load while other
+    servers have their turns. A client retries a transaction after ``retried_errors``, which another
+    transaction caused. ``error_hints``: what the user can do about an error, by its code.
     """
 
     @property
@@ -175,9 +175,9 @@ class LoadDialect(Protocol):
         """Return the statement that counts the rows of a table."""
 
     def checksum(self, table: str, columns: Sequence[str], binary_columns: Collection[str]) -> str:
-        """Return the statement that counts a table's rows and adds up their checksums.
+        """Return the statement that counts a table's rows and sums their checksums.
 
-        The checksum does not depend on the order of rows, and is the load generator's own. Text in
+        The sum does not depend on the order of rows; the load generator computes the same. Text in
         ``binary_columns`` counts as bytes.
         """
 
@@ -186,18 +186,20 @@ class LoadDialect(Protocol):
 class LogPatterns:
     """The patterns by which millrace reads a family's error log."""
 
-    error: re.Pattern[bytes]  # lines that report an error, unless no_error matches too
+    error: re.Pattern[bytes]  # lines that report an error, unless no_error also matches
     no_error: re.Pattern[bytes]
     before_error: re.Pattern[str]  # the text before the message of an error
     before_words: re.Pattern[str]  # the text before the message of any line
     trouble: re.Pattern[bytes]  # errors after which a server cannot continue
     disk_full: re.Pattern[str]  # in errors and logs
-    reasons: tuple[tuple[re.Pattern[bytes], str], ...]  # with {port}, {socket}; the first counts
+    reasons: tuple[
+        tuple[re.Pattern[bytes], str], ...
+    ]  # meanings, with {port} and {socket}; the first match wins
 
 
 @dataclass(frozen=True)
 class Replacement:
-    """Two options of which a server that knows both ignores ``loser`` when ``winner`` is set."""
+    """Two options; a server that knows both ignores ``loser`` if ``winner`` is set."""
 
     winner: str
     loser: str
@@ -205,10 +207,10 @@ class Replacement:
 
 @dataclass(frozen=True)
 class Successor:
-    """An option ``by`` that later servers have in place of ``option``.
+    """An option ``by`` that replaces ``option`` in later servers.
 
-    Its value is the older one's times ``times``, and times that of the option ``multiplied_by``,
-    which servers took for ``otherwise`` where it was not set.
+    Its value is the old value times ``times``, and times the value of the option ``multiplied_by``
+    (``otherwise`` if not set).
     """
 
     option: str
@@ -220,9 +222,9 @@ class Successor:
 
 @dataclass(frozen=True)
 class FileOption:
-    """An option in a file: its group in lower case, name as written, and line (from 1).
+    """An option in a file: its group in lower case, its name as written, and its line (from 1).
 
-    ``value`` is None where the line has no ``=``.
+    ``value`` is None if the line has no ``=``.
     """
 
     group: str
@@ -233,7 +235,7 @@ class FileOption:
 
 @dataclass(frozen=True)
 class FileOptions:
-    """The content of an option file; ``includes`` name other files, by line."""
+    """The content of an option file; ``includes`` are the included files, by line."""
 
     options: tuple[FileOption, ...]
     includes: tuple[tuple[int, str], ...]
@@ -242,34 +244,36 @@ class FileOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Protocol):
-    """A family's options: their spelling, their names (with underscores) and their effects.
+    """A family's options: how they are spelt, named (with underscores), and what they affect.
 
     ``runtime_only``, ``needs_others`` and ``secrets`` may also be shell patterns.
     """
 
-    administrative: frozenset[str]  # belong to millrace: a configuration must not set them
-    init_options: frozenset[str]  # also decide the layout of a data directory
-    runtime_only: tuple[str, ...]  # leave no trace in the files of a stopped server
+    administrative: frozenset[str]  # set by millrace: a configuration must not set them
+    init_options: frozenset[str]  # also affect the layout of a data directory
+    runtime_only: tuple[str, ...]  # do not affect the files of a stopped server
     replacements: tuple[Replacement, ...]
     successors: tuple[Successor, ...]
-    file_groups: tuple[str, ...]  # of an option file; ``{series}`` stands for 8.0, 10.11
-    own_files: frozenset[str]  # name a file that the server makes; a file name alone is local
-    memory: frozenset[str]  # are the size of a block of memory
-    needs_others: tuple[str, ...]  # only several servers together can have them
-    read_only: frozenset[str]  # keep tables from being loaded
-    needs: Mapping[str, Mapping[str, str]]  # others, with values, without which none starts
+    file_groups: tuple[str, ...]  # of an option file; ``{series}`` is such as 8.0, 10.11
+    own_files: frozenset[str]  # name a file that the server creates; without directory it is local
+    memory: frozenset[str]  # set the size of a memory area
+    needs_others: tuple[str, ...]  # work only in a cluster
+    read_only: frozenset[str]  # make tables read-only
+    needs: Mapping[
+        str, Mapping[str, str]
+    ]  # options (with values) that an option needs for the server to start
     secrets: tuple[str, ...]  # their values may be secrets
-    listing_arguments: tuple[str, ...]  # make the program list its options
-    value_refused: str  # the words in the log of a server that rejects a value
+    listing_arguments: tuple[str, ...]  # arguments that make the program list its options
+    value_refused: str  # in the log of a server that rejects a value
 
     def parse_file(self, text: str) -> FileOptions:
         """Return the content of an option file."""
 
     def forms(self, name: str) -> tuple[str, ...]:
-        """Return the options that a name may refer to: itself, then the option it switches."""
+        """Return the options that a name may mean: itself, then the option that it switches."""
 
     def is_loose(self, name: str) -> bool:
-        """Return whether the name asks the server to ignore the option if it does not know it."""
+        """Return whether the name's prefix makes a server ignore an unknown option."""
 
     def leads_away(self, name: str, value: str) -> bool:
         """Return whether the value makes the server use files outside of its own directories."""
@@ -281,7 +285,7 @@ class Options(Protocol):
         """Return the options in the program's output for ``listing_arguments``."""
 
     def log_bytes(self, configuration: Configuration, version: str) -> int:
-        """Return the size of the write-ahead log on disk, which does not depend on the data."""
+        """Return the size on disk of the write-ahead log, which does not depend on the data."""
 
     def keeps_binary_log(self, configuration: Configuration, version: str) -> bool:
         """Return whether the server keeps a log of changes, which grows with the data."""
@@ -289,7 +293,7 @@ class Options(Protocol):
 
 @dataclass(frozen=True)
 class TableSize:
-    """A table's size by the server's account; ``is_pooled`` if its pages use the buffer pool."""
+    """A table's size as the server reports it; ``is_pooled``: its pages use the buffer pool."""
 
     name: str
     engine: str
@@ -299,25 +303,25 @@ class TableSize:
 
 
 class Administration(Protocol):
-    """The statements that a trial needs. All raise TrialFailed."""
+    """The statements that a trial needs. All methods raise TrialFailed."""
 
     def version(self, client: DatabaseClient) -> str:
         """Return the version that the server reports."""
 
     def identity(self, client: DatabaseClient) -> tuple[str, str]:
-        """Return the version, and a text for ``Family.matches``."""
+        """Return the version, and the text that identifies the server to ``Family.matches``."""
 
     def settings(self, client: DatabaseClient) -> dict[str, str]:
-        """Return every setting in force with its value, as the server shows them."""
+        """Return all current settings as the server shows them."""
 
     def data_directory(self, client: DatabaseClient) -> str:
-        """Return the data directory that the server works in."""
+        """Return the server's data directory."""
 
     def create_database(self, client: DatabaseClient, name: str, limit_s: float) -> None:
-        """Create a database. It is an error if one of that name exists."""
+        """Create a database; fail if it exists."""
 
     def drop_database(self, client: DatabaseClient, name: str, limit_s: float) -> None:
-        """Drop a database, if one of that name exists."""
+        """Drop a database if it exists."""
 
     def first_rows(
         self, client: DatabaseClient, database: str, sql: str, most: int, limit_s: float
@@ -325,35 +329,36 @@ class Administration(Protocol):
         """Return the first ``most`` rows of a query, as text."""
 
     def analyze_tables(self, client: DatabaseClient, database: str, limit_s: float) -> None:
-        """Make the server refresh the statistics of all tables of a database."""
+        """Refresh the statistics of all tables in a database."""
 
     def count_rows(self, client: DatabaseClient, database: str, limit_s: float) -> int:
-        """Return the number of rows in all tables of a database, by reading them."""
+        """Return the number of rows in all tables of a database; the server reads them all."""
 
     def table_sizes(self, client: DatabaseClient, database: str) -> tuple[TableSize, ...]:
         """Return the sizes of a database's tables, accurate to a few percent."""
 
 
 class SelfTest(Protocol):
-    """The checks that a server works; each returns a detail in words or raises TrialFailed."""
+    """Checks that a server works; each returns a detail in words or raises TrialFailed."""
 
     def insert(self, client: DatabaseClient, database: str, limit_s: float) -> str:
-        """Insert rows into a fresh table, and verify them."""
+        """Insert rows into a new table, and verify them."""
 
     def load_file(
         self, client: DatabaseClient, database: str, directory: Path, limit_s: float
     ) -> str:
-        """Make the server load rows from a file in ``directory``, and verify them."""
+        """Load rows from a file in ``directory`` on the server's side, and verify them."""
 
     def require_client_load(self, client: DatabaseClient) -> str:
-        """Require that the server accepts rows that a client streams from a file."""
+        """Check that the server accepts LOAD DATA from a client."""
 
 
 @dataclass(frozen=True)
 class PoolStatus:
-    """The buffer pool at one moment. Reads and new pages count since the server's start.
+    """The buffer pool at one moment; reads and new pages count since the server's start.
 
-    ``reads`` are pages that a request waited for, ``read_ahead`` those that were there before it.
+    ``reads``: pages that a request waited for. ``read_ahead``: pages that were read before a
+    request.
     """
 
     reads: int
@@ -366,7 +371,7 @@ class PoolStatus:
 
 @dataclass(frozen=True)
 class PendingSample:
-    """A sample of the pending work, which only the family interprets."""
+    """A sample of the pending work, whose content only the family interprets."""
 
     at_s: float  # since the beginning
     work: Any
@@ -374,18 +379,18 @@ class PendingSample:
 
 @dataclass(frozen=True)
 class StorageState:
-    """The storage engine at a mark of the measurement; a server may lack some ``figures``."""
+    """The storage engine at a mark of the measurement; ``figures`` depend on the server."""
 
     pool: PoolStatus
     figures: Mapping[str, int]  # for the checks of the steady state
 
 
 class Storage(Protocol):
-    """The buffer pool, sized by ``pool_option``, and the work that a server puts off."""
+    """The buffer pool, whose size is ``pool_option``, and the work that a server defers."""
 
     @property
     def engine(self) -> str:
-        """The engine of which this is true; others may do more of a write's work later."""
+        """The engine that this describes; other engines may defer more of a write's work."""
 
     @property
     def pool_option(self) -> str: ...
@@ -397,13 +402,13 @@ class Storage(Protocol):
         """Return the approximate size of tables on disk."""
 
     def pool_status(self, client: DatabaseClient) -> PoolStatus:
-        """Return the state of the buffer pool now. Raise TrialFailed."""
+        """Return the current state of the buffer pool. Raise TrialFailed."""
 
     def read_state(self, session: Session) -> StorageState:
         """Read the state at a mark, within a millisecond. Raise DatabaseError."""
 
     def state_afterwards(self, client: DatabaseClient, database: str) -> ServerStateFact:
-        """Return what can be read later: the log's capacity, tables' statistics and collations.
+        """Return what can be read after the measurement: log capacity, statistics, collations.
 
         Never raise.
         """
@@ -412,37 +417,37 @@ class Storage(Protocol):
         """Return the limits of a server with these effective settings."""
 
     def adaptive_index_reads(self, data_bytes: int, settings: Mapping[str, str]) -> int:
-        """Return the rows to read until an index that the server builds in memory is complete.
+        """Return the number of row reads after which the server's adaptive index is complete.
 
-        Return 0 where a server with these settings builds none.
+        Return 0 if a server with these settings has no such index.
         """
 
     def pending(self, client: DatabaseClient) -> object:
-        """Return the work that the server has put off. Raise TrialFailed."""
+        """Return the work that the server has deferred. Raise TrialFailed."""
 
     def unsettled(self, samples: Sequence[PendingSample]) -> tuple[str, ...]:
-        """Return in words the work that still goes on, by the samples so far, the oldest first.
+        """Return in words the work that still goes on, from the samples so far (oldest first).
 
-        Return an empty tuple when the server is settled.
+        Return an empty tuple when the server has settled.
         """
 
     def forced_flushing(self, client: DatabaseClient) -> AbstractContextManager[Mapping[str, str]]:
-        """Make a managed server do put-off work in the block.
+        """Make a managed server do its deferred work in the block.
 
         Yield the changed settings with their original values.
         """
 
 
 class SnapshotRules(Protocol):
-    """The conditions under which a data directory can be kept and restored."""
+    """The rules for keeping and restoring a data directory."""
 
     @property
     def excluded_files(self) -> tuple[str, ...]:
-        """Shell patterns of files at its top that each start creates anew."""
+        """Shell patterns of top-level files that each start creates anew."""
 
     @property
     def link_suffixes(self) -> frozenset[str]:
-        """The suffixes of files that name a place outside."""
+        """The suffixes of files that contain a path outside of the data directory."""
 
     @property
     def volatile_engines(self) -> frozenset[str]:
@@ -451,17 +456,17 @@ class SnapshotRules(Protocol):
     def table_of(self, file: Path, database: str) -> str | None:
         """Return the table of a database whose rows are in a file of the data directory.
 
-        Return an empty text for a file that several tables share, None for any other file.
+        Return an empty string for a file that several tables share, None for any other file.
         """
 
     def prepare(self, client: DatabaseClient) -> str | None:
-        """Make the next stop a clean and complete one. Raise TrialFailed.
+        """Ensure that the next stop is a clean and complete one. Raise TrialFailed.
 
-        Return the reason why the tables would not survive it; None where they do.
+        Return the reason why the tables would not survive the stop; None if they do.
         """
 
     def record_tables(self, session: Session) -> tuple[KeptTable, ...]:
-        """Read the tables by statements whose answers a restored server must repeat.
+        """Read the tables by statements whose results a restored server must repeat.
 
         Raise DatabaseError, and ValueError for an unexpected answer.
         """
@@ -472,20 +477,20 @@ class SnapshotRules(Protocol):
 
 @dataclass(frozen=True)
 class StoredSettings:
-    """The settings of a server that may be stored and exported; another may be its owner's secret.
+    """The settings of a server that may be stored and exported; others may be secrets.
 
-    ``texts`` are names or patterns of settings whose text is known to be harmless, ``secret`` those
-    of settings in which even a number may be a password.
+    ``texts`` are names or patterns of settings whose text is known to be harmless. ``secret`` are
+    those of settings in which even a number may be a password.
     """
 
     texts: tuple[str, ...] = ()
     secret: tuple[str, ...] = ()
 
     def of(self, effective: Mapping[str, str], own: Collection[str] = ()) -> dict[str, str]:
-        """Return the settings with ``WITHHELD`` in the place of values that may be secret.
+        """Return the settings, with ``WITHHELD`` for values that may be secret.
 
-        Kept are switches, other numbers, the known texts, and the settings that are the user's
-        ``own``.
+        Values are kept for switches, other numbers, the known texts, and the settings that are the
+        user's ``own``.
         """
         return {
             name: value if name in own or self._is_harmless(name, value) else WITHHELD
@@ -505,12 +510,12 @@ class Family:
 
     name: str
     title: str
-    identification: re.Pattern[str]  # the text by which a server identifies itself
-    host_variables: tuple[str, ...]  # names or patterns; they differ on every start
+    identification: re.Pattern[str]  # in the text by which a server identifies itself
+    host_variables: tuple[str, ...]  # settings that differ on every start: names or patterns
     stored_settings: StoredSettings
-    scheme: str  # begins the address of an external server
-    port: int  # of an external server, unless its address names one
-    account: str  # that initialisation leaves
+    scheme: str  # the URL scheme of an attached server
+    port: int  # the default port of an attached server
+    account: str  # the account that initialisation creates
     programs: tuple[str, ...]  # names of the server processes
     has_process_per_session: bool  # the first program starts them
     connect: Connect
@@ -528,17 +533,17 @@ class Family:
     replication: Replication | None = None
 
     def matches(self, identity: str) -> bool:
-        """Return whether a server that identifies itself so belongs to the family."""
+        """Return whether a server that identifies itself by this text is of the family."""
         return self.identification.search(identity) is not None
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Return the leading numbers of a version, for comparisons: ``8.0.0-dmr`` is (8, 0, 0)."""
+    """Return the leading numbers of a version, for comparisons: (8, 0, 0) for ``8.0.0-dmr``."""
     return tuple(map(int, re.findall("[0-9]+", re.sub(r"[^0-9.].*", "", version, flags=re.S))))
 
 
 class ServerClient(DatabaseClient):
-    """A client of a server of a known family, whoever runs the server."""
+    """A client of a server of a known family, managed or attached."""
 
     def __init__(self, server: Server, family: Family, address: Address) -> None:
         super().__init__(server, family.connect, address)
@@ -549,7 +554,7 @@ class ServerClient(DatabaseClient):
         return shown_line(self.family.administration.version(self))
 
     def settings(self) -> dict[str, str]:
-        """Return every setting in force with its value, as the server shows them.
+        """Return all current settings as the server shows them.
 
         Store or print only what ``Family.stored_settings`` lets through.
         """

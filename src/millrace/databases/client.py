@@ -1,4 +1,4 @@
-"""Define sessions with a server, its address, and the queries that every server answers."""
+"""Define sessions with a server, its address, and queries that every server answers."""
 
 import contextlib
 import re
@@ -22,7 +22,7 @@ Row = Mapping[str, Any]
 
 
 class Session(Protocol):
-    """A session with a server, which several threads may use, one statement at a time.
+    """A session with a server; several threads may use it, one statement at a time.
 
     Errors of the server or the network raise DatabaseError.
     """
@@ -33,23 +33,23 @@ class Session(Protocol):
 
     @property
     def id(self) -> int:
-        """The number by which the server knows the session."""
+        """The server's number for the session."""
 
     @property
     def peer_pid(self) -> int:
-        """The id of the process that listens at the other end of a Unix socket."""
+        """The id of the process that listens on the other end of a Unix socket."""
 
     def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows of a statement; ``values`` replace its ``%s``."""
 
     def rows(self, sql: str) -> list[Row]:
-        """Return the rows of a statement, as mappings by the columns' names in lower case."""
+        """Return the rows of a statement as mappings, by column name in lower case."""
 
     def columns(self, sql: str) -> tuple[str, ...]:
         """Return the names of a statement's columns."""
 
     def literal(self, text: str) -> str:
-        """Return a text as a quoted literal for a statement."""
+        """Return a text as a quoted literal."""
 
     def close(self) -> None:
         """Close the session, which may have ended already."""
@@ -57,7 +57,7 @@ class Session(Protocol):
 
 @dataclass(frozen=True)
 class Address:
-    """A server's address and the account to log in with; a socket precedes host and port."""
+    """A server's address and the account to log in with; a socket takes precedence over TCP."""
 
     server: str
     user: str
@@ -70,7 +70,7 @@ class Address:
     def doubt(self, connected: sockets.socket) -> str | None:
         """Return why the peer of ``connected`` must not receive the password, and a hint.
 
-        Return None where the peer is verified, or where the user allows an unverified one.
+        Return None if the peer is verified, or if the user allows an unverified one.
         """
         if self.tls.verifies or self.tls.allow_unverified:
             return None
@@ -112,13 +112,13 @@ class Connect(Protocol):
     ) -> Session:
         """Open a session, which the caller closes.
 
-        ``limit_s`` bounds each wait for an answer; with ``as_text`` every value comes as text.
-        Raise DatabaseError.
+        ``limit_s`` limits each wait for an answer; with ``as_text`` all values are text. Raise
+        DatabaseError.
         """
 
 
 class DatabaseClient:
-    """A client of any server; ``is_managed`` if millrace started it and may set its variables."""
+    """A client of any server; ``is_managed``: millrace started it and may set its variables."""
 
     is_managed = False
 
@@ -137,20 +137,20 @@ class DatabaseClient:
         return self._address.port
 
     def connect(self, database: str | None = None, *, limit_s: float | None = None) -> Session:
-        """Open a session with autocommit and in UTC, which the caller closes.
+        """Open a session with autocommit and UTC, which the caller closes.
 
-        ``limit_s`` bounds answers. Raise DatabaseError.
+        ``limit_s`` limits each wait for an answer. Raise DatabaseError.
         """
         session = self._connect(self._address, database, limit_s)
         self._sessions = (*self.open_sessions(), session)
         return session
 
     def open_sessions(self) -> tuple[Session, ...]:
-        """Return the sessions that were opened by ``connect`` and are not closed."""
+        """Return the sessions opened by ``connect`` that are still open."""
         return tuple(session for session in self._sessions if session.is_open)
 
     def query(self, sql: str, *, limit_s: float | None = None) -> list[tuple[str | None, ...]]:
-        """Return a statement's rows, as text, in a session of its own. Raise TrialFailed."""
+        """Return a statement's rows as text, from a session of its own. Raise TrialFailed."""
         try:
             with contextlib.closing(
                 self._connect(self._address, None, limit_s, as_text=True)
@@ -172,14 +172,14 @@ class DatabaseClient:
         return rows
 
     def count(self, sql: str, value: str | None) -> int:
-        """Return the count in an answer to ``sql``. Raise TrialFailed for another answer."""
+        """Return the count that ``sql`` selects. Raise TrialFailed for another answer."""
         try:
             return count_of(value)
         except ValueError as error:
             raise self._statement_failure(sql, str(error)) from error
 
     def one_row(self, sql: str, *, n_columns: int) -> tuple[str | None, ...]:
-        """Return the only row of one statement. Raise TrialFailed for any other answer."""
+        """Return the only row of a statement. Raise TrialFailed for any other answer."""
         rows = self.rows(sql, n_columns=n_columns)
         if len(rows) != 1:
             raise self._statement_failure(sql, f"expected one row, got {len(rows)}")
@@ -190,10 +190,10 @@ class DatabaseClient:
 
 
 def count_of(value: object) -> int:
-    """Return a server's value as a count of at most 64 bits. Raise ValueError."""
+    """Parse a server's value as a count of at most 64 bits. Raise ValueError."""
     text = str(value)
     if not _COUNT.fullmatch(text) or int(text) > _LARGEST_COUNT:
-        raise ValueError(f"{text[:40]!r} is not a count of 64 bits")
+        raise ValueError(f"{text[:40]!r} is not an unsigned 64-bit integer")
     return int(text)
 
 

@@ -14,9 +14,9 @@ _LARGEST = 2**64 - 1  # the largest value of a server's counter
 
 
 def number(text: object) -> Number | None:
-    """Return a value as a number; None where no server counts to it.
+    """Return a value as a number; None if it is not a number or too large for a counter.
 
-    Values without a number are ON, a date, a position in a file or infinity.
+    Values that are not numbers are ON, a date, a file position or infinity.
     """
     value = text if isinstance(text, int | float) else _parsed(str(text))
     return value if value is not None and abs(value) <= _LARGEST else None
@@ -32,7 +32,7 @@ def _parsed(text: str) -> Number | None:
 def split_gauges(
     values: Mapping[str, Number], gauges: Iterable[str]
 ) -> tuple[dict[str, Number], dict[str, Number]]:
-    """Return the counters and the gauges among some values.
+    """Split values into counters and gauges.
 
     ``gauges`` are names or shell patterns, in any case.
     """
@@ -44,8 +44,8 @@ def split_gauges(
 def increases(before: Mapping[str, Number], after: Mapping[str, Number]) -> dict[str, Number]:
     """Return the increase of each counter, in the order of ``after``.
 
-    Leave out an unchanged counter, one that decreased (it wrapped, or somebody reset it) and one
-    that was missing before: their increase is unknown.
+    Leave out a counter that did not change, that decreased (it wrapped or was reset), or that was
+    missing before: its increase is unknown.
     """
     return {
         name: value - before[name]
@@ -55,7 +55,7 @@ def increases(before: Mapping[str, Number], after: Mapping[str, Number]) -> dict
 
 
 def by_key(rows: Iterable[Row], counters: Sequence[str]) -> dict[Any, Row]:
-    """Return a summary's rows by their key, with the rows of one key added up.
+    """Return the rows of a summary table by key, with rows of the same key added up.
 
     MySQL 5.6 creates several rows for a statement that is new to several sessions at once, and
     counts in more than one of them. Columns that are not counters come from the first row. A
@@ -78,10 +78,10 @@ def _sum(one: Number | None, other: Number | None) -> Number | None:
 def increased_rows(
     before: Mapping[Any, Row], after: Mapping[Any, Row], counters: Sequence[str]
 ) -> dict[Any, Row]:
-    """Return the rows of a summary whose first counter grew, with the increase of each counter.
+    """Return the rows of a summary table whose first counter grew, with the increases.
 
-    A row that was missing before began at 0. Leave out a row in which any counter decreased: the
-    summary was emptied. A counter that is missing from either row is None.
+    A row that was missing before started at 0. Leave out a row in which any counter decreased: the
+    summary was truncated. A counter that is missing from either row is None.
     """
     found: dict[Any, Row] = {}
     for key, row in after.items():

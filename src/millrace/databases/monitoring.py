@@ -1,7 +1,7 @@
-"""Define the protocols by which collectors read a working server.
+"""Define the protocols by which collectors read a running server.
 
-Monitoring sessions have no database of their own, which distinguishes their statements from the
-workload's, and are opened before clients are driven. Data that cannot be read raise Unavailable,
+Monitoring sessions have no default database, which distinguishes their statements from the
+workload's, and are opened before the clients start. Data that cannot be read raise Unavailable,
 with a hint; a lost session raises DatabaseError.
 """
 
@@ -16,7 +16,7 @@ from millrace.databases.deltas import Number
 from millrace.errors import Unavailable
 from millrace.model import observations
 
-# Kinds of threads; or of processes, where each process serves one session.
+# Kinds of threads, or of processes if each process serves one session.
 CONNECTION = "connection"
 POOL = "pool"
 OBSERVER = "observer"
@@ -29,20 +29,20 @@ MAIN = "main"
 class ThreadRoleQuery(Protocol):
     """A repeatable query for the kinds of a server's threads, by one or two short statements.
 
-    ``reports_sessions`` says whether the server reported the threads of all its sessions,
-    ``has_pool`` whether sessions share a pool of threads.
+    ``reports_sessions``: the server reported the threads of all its sessions. ``has_pool``:
+    sessions share a pool of threads.
     """
 
     reports_sessions: bool
     has_pool: bool
 
     def kinds(self) -> dict[int, str]:
-        """Return the current kinds of threads, where known, by the operating system's ids."""
+        """Return the kinds of the current threads, if known, by operating system thread id."""
 
 
 @dataclass(frozen=True)
 class ServerTotals:
-    """The waits, statements and stages of a server between two readings, the longest first."""
+    """The waits, statements and stages of a server between two readings, longest first."""
 
     waits: observations.Waits
     digests: Sequence[observations.Digest]
@@ -54,7 +54,7 @@ class WaitStatistics(Protocol):
     """The server's own totals of waits, statements and stages."""
 
     def read(self) -> object:
-        """Read the totals now, within milliseconds."""
+        """Read the current totals, within milliseconds."""
 
     def between(self, before: Any, after: Any) -> ServerTotals:
         """Return the increase between two readings."""
@@ -62,7 +62,7 @@ class WaitStatistics(Protocol):
 
 @dataclass(frozen=True)
 class CounterDeltas:
-    """The increases of status variables and engine metrics, and the gauges of both at the end."""
+    """Increases of status variables and engine metrics, and the final values of gauges."""
 
     deltas: Mapping[str, Number]
     gauges: Mapping[str, Number]
@@ -82,17 +82,17 @@ class StatusCounters(Protocol):
     """The server's status variables and metrics."""
 
     def read(self, others: Sequence[Session], *, at_end: bool = False) -> object:
-        """Read the counters now, within milliseconds; ``others`` are millrace's other sessions.
+        """Read the current counters, within milliseconds; ``others`` are millrace's other sessions.
 
         ``at_end`` is true for the second of two readings that are compared.
         """
 
     def between(self, before: Any, after: Any) -> StatusDifference:
-        """Return the increases between two readings, without what millrace's sessions caused."""
+        """Return the increases between two readings, without those of millrace's sessions."""
 
 
 class Explainer(Protocol):
-    """A query for the plans of statements in the syntax of one version."""
+    """A query for the plans of statements, in the syntax of one version."""
 
     def explain(self, session: Session, sql: str) -> observations.QueryPlan:
         """Return the plan of a statement, or the reason why there is none. Never raise."""
@@ -100,12 +100,12 @@ class Explainer(Protocol):
 
 @dataclass(frozen=True)
 class ThreadNames:
-    """The purposes of threads, by their names and functions.
+    """Rules that identify a thread's purpose by its name or main function.
 
-    ``own`` are patterns for the name that a thread sets itself; the first match counts.
-    ``functions`` map the function in which a thread spends its life. A thread that runs one of
-    ``session_functions`` serves a client, and enters one of ``command_functions`` for each command.
-    ``hint`` says how to make more threads known.
+    ``own``: patterns for the name that a thread sets itself; the first match wins. ``functions``:
+    purpose by the thread's main function. A thread that runs one of ``session_functions`` serves a
+    client, and calls one of ``command_functions`` for each command. ``hint`` tells the user how to
+    get more threads identified.
     """
 
     own: tuple[tuple[re.Pattern[str], str], ...]
@@ -119,8 +119,8 @@ class ThreadNames:
 class FileKinds:
     """The kinds of a server's files.
 
-    ``patterns`` match the last part of a file's name; the first match counts. Commits wait for the
-    kinds in ``commit_logs``.
+    ``patterns`` match a file's base name; the first match wins. Commits wait for the kinds in
+    ``commit_logs``.
     """
 
     patterns: tuple[tuple[re.Pattern[str], str], ...] = ()
@@ -141,21 +141,22 @@ class Monitoring(Protocol):
     def threads(self) -> ThreadNames: ...
 
     def thread_roles(self, session: Session) -> ThreadRoleQuery:
-        """Find out which of its threads' kinds this server can report."""
+        """Find out which kinds of threads this server can report."""
 
     def wait_statistics(self, session: Session, database: str) -> WaitStatistics:
-        """Find out which totals this server keeps of the sessions in ``database``."""
+        """Find out which totals this server has for the sessions in ``database``."""
 
     def status_counters(self, session: Session, database: str) -> StatusCounters:
-        """Find out which counters this server keeps."""
+        """Find out which counters this server has."""
 
     def neutral_counters(self, grown: Mapping[str, float]) -> observations.Counters:
-        """Name the growth of status variables and metrics as all families do."""
+        """Return the increases of counters under names that all families share."""
 
     def engine_status(self, session: Session) -> Mapping[str, int | bool]:
-        """Return the figures in the storage engine's report on itself, empty for none.
+        """Return figures from the storage engine's status report; empty if there are none.
 
-        Its text has statements of other sessions, with their values: never return any of it.
+        The report contains statements of other sessions, with their values: never return any of
+        them.
         """
 
     def process_list(self, session: Session, database: str) -> Sequence[Row]:
@@ -165,13 +166,13 @@ class Monitoring(Protocol):
         """
 
     def sessions_in(self, session: Session, database: str) -> int:
-        """Return the number of other sessions in a database, those that just end included."""
+        """Return the number of other sessions in a database, including those about to end."""
 
     def explainer(self, version: str) -> Explainer:
         """Return the explainer for a version."""
 
     def plan_steps(self, rows: Sequence[observations.PlanRow]) -> Sequence[observations.PlanStep]:
-        """Return the steps of a plan's rows, in words that all versions share."""
+        """Return the steps of a plan's rows, in terms that all versions share."""
 
     def file_kinds(self, client: DatabaseClient) -> FileKinds:
-        """Return the kinds of the server's files, with the names that it has for its logs."""
+        """Return the kinds of the server's files, including its configured log names."""

@@ -1,4 +1,4 @@
-"""Define how a replica is attached to its source, and how far it has come."""
+"""Define how a replica is attached to its source, and how its progress is read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ Checksums = Mapping[str, tuple[int, int]]
 
 @dataclass(frozen=True)
 class SourceAddress:
-    """The address at which a replica reaches its source, and an account for it alone."""
+    """The address at which a replica reaches its source, and the replica's account there."""
 
     host: str
     port: int
@@ -28,15 +28,15 @@ class LogEnd:
 
     file: str
     offset: int
-    transactions: str | None  # all that the log has, where they have global ids
+    transactions: str | None  # all transactions in the log, if they have global ids
 
 
 @dataclass(frozen=True)
 class LogProgress:
-    """The length of the source's log, and of the parts that the replica has copied and applied.
+    """The lengths of the source's log, and of the parts that the replica has copied and applied.
 
-    ``reported_lag_s`` is the lag by the replica's own account, if it gives one. ``error`` is the
-    reason why it stopped, or why it cannot connect, on one line.
+    ``reported_lag_s`` is the lag that the replica reports, if any. ``error`` is the reason why it
+    stopped or cannot connect, on one line.
     """
 
     written_bytes: int
@@ -54,48 +54,48 @@ class Replication(Protocol):
 
     @property
     def shared_options(self) -> tuple[str, ...]:
-        """The options of a source that its replica must share to have the same tables."""
+        """Options of the source that a replica must share to have the same tables."""
 
     def refusal(self, source: str, replica: str, gtid: Gtid) -> str | None:
-        """Return why a replica of one version cannot follow a source; None where it can."""
+        """Return why a replica of one version cannot follow a source; None if it can."""
 
     def uses_gtids(self, source: str, replica: str, gtid: Gtid) -> bool:
-        """Return whether a replica finds its place by global ids of transactions."""
+        """Return whether a replica finds its position by global transaction ids."""
 
     def options(
         self, role: str, version: str, log_format: LogFormat, *, by_gtid: bool
     ) -> Mapping[str, Level]:
-        """Return the options without which a server cannot play its role."""
+        """Return the options that a server needs for its role."""
 
     def forget_log(self, client: DatabaseClient) -> None:
-        """Empty a server's log of changes, and forget which transactions it has executed."""
+        """Empty a server's log of changes, and its list of executed transactions."""
 
     def create_account(self, source: DatabaseClient, address: SourceAddress) -> None:
-        """Create the account of an address, which may only read the source's log."""
+        """Create the address's account, which may only read the source's log."""
 
     def attach(self, replica: DatabaseClient, source: SourceAddress, *, by_gtid: bool) -> None:
-        """Tell a replica to follow the source from the beginning of its log."""
+        """Attach a replica to the source, from the beginning of its log."""
 
     def start(self, replica: DatabaseClient, what: Literal["receiver", "applier"]) -> None:
-        """Start the replica's thread that copies the log, or those that apply it."""
+        """Start the replica's thread that copies the log, or the threads that apply it."""
 
     def log_end(self, session: Session) -> LogEnd:
-        """Return the present end of the source's log."""
+        """Return the current end of the source's log."""
 
     def wait_applied(self, session: Session, end: LogEnd, limit_s: int, *, by_gtid: bool) -> bool:
         """Wait until the replica has applied the log up to ``end``; return whether it has."""
 
     def progress(self, source: Session, replica: Session) -> LogProgress:
-        """Return how far the replica has come now."""
+        """Return the replica's current progress."""
 
     def begin_heartbeat(self, source: Session) -> None:
-        """Create a table that holds one time, in a database of its own."""
+        """Create the heartbeat table, with one timestamp, in a database of its own."""
 
     def beat(self, source: Session, at_s: float) -> None:
-        """Write a time into this table on the source."""
+        """Write a timestamp into the heartbeat table on the source."""
 
     def last_beat_s(self, replica: Session) -> float | None:
-        """Return the time that the table holds on the replica; None where it has no table yet."""
+        """Return the heartbeat's timestamp on the replica; None if it has no table yet."""
 
     def table_checksums(self, client: DatabaseClient, database: str, limit_s: float) -> Checksums:
-        """Return the rows of each table of a database and the sum of their CRC-32."""
+        """Return the row count of each table in a database, and the sum of the rows' CRC-32."""

@@ -1,4 +1,4 @@
-"""Define the checks of a snapshot's tables: statements, and the answers that they must repeat."""
+"""Define the checks of a snapshot's tables: statements, and their expected results."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from millrace.model.documents import exact
 class Reading:
     """The number of rows that some statements found, and the sum of the rows' CRC-32.
 
-    Each statement returns one row of both. The sum is 0 where the statements only count.
+    Each statement returns one row with both. The sum is 0 if the statements only count.
     """
 
     statements: tuple[str, ...]
@@ -24,7 +24,7 @@ class Reading:
 class KeptTable:
     """A table of a snapshot.
 
-    ``whole`` reads all its rows; None where there are too many.
+    ``whole`` reads all its rows; None if there are too many.
     """
 
     name: str
@@ -33,7 +33,7 @@ class KeptTable:
 
 
 def read(session: Session, statements: Sequence[str]) -> Reading:
-    """Read a table by statements.
+    """Read a table with some statements.
 
     Raise DatabaseError, and ValueError for an unexpected answer.
     """
@@ -44,18 +44,18 @@ def read(session: Session, statements: Sequence[str]) -> Reading:
 
 
 def numbers(session: Session, sql: str, n: int) -> tuple[int, ...]:
-    """Return the only row of a statement, NULL as 0. Raise ValueError for any other answer."""
+    """Return a statement's only row, NULL as 0. Raise ValueError for any other result."""
     rows = session.query(sql)
     if len(rows) != 1 or len(rows[0]) != n:
-        raise ValueError(f"the server answers with {len(rows)} rows where one of {n} is due")
+        raise ValueError(f"expected one row of {n} columns, got {len(rows)} rows")
     try:
         return tuple(0 if value is None else int(str(value)) for value in rows[0])
     except ValueError:
-        raise ValueError("the server answers with other values than whole numbers") from None
+        raise ValueError("expected integers, got other values") from None
 
 
 def difference(expected: Reading, found: Reading) -> str:
-    """Describe in words how the rows found differ from those expected."""
+    """Return in words how the found rows differ from the expected ones."""
     n = len(expected.statements)
     parts = []
     if found.rows != expected.rows:

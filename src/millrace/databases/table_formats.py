@@ -1,4 +1,4 @@
-"""Define how a family makes the tables of a trial: their engine, compressed or not."""
+"""Define how a family creates the tables of a trial: their engine and compression."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from millrace.workloads.defaults import UNCOMPRESSED
 
 @dataclass(frozen=True)
 class FileBytes:
-    """The bytes of files: their lengths, and what they take on the disk, without holes."""
+    """The bytes of files: apparent size, and allocated on disk (without holes)."""
 
     apparent: int = 0
     allocated: int = 0
@@ -24,14 +24,13 @@ TableBytes = Callable[[str], FileBytes]
 class TableFormat:
     """The engine and compression of a trial's tables.
 
-    ``sql`` has the options of CREATE TABLE after the engine, ``server_options`` those of a server.
-    The statements ``settings`` run before the tables are created, ``before_stop`` before the server
-    stops, so that its files are complete. ``punches_holes`` says whether files get holes where
-    pages became shorter. ``unavailable`` says why the server lacks the format; its trials fail at
-    once.
+    ``sql`` are options of CREATE TABLE after the engine, ``server_options`` those of a server. The
+    statements ``settings`` run before the tables are created, and ``before_stop`` before the server
+    stops, so that its files are complete. ``punches_holes``: files get holes where pages shrink.
+    ``unavailable``: why the server does not support the format; its trials fail at once.
     """
 
-    engine: str | None = None  # None: whatever the statements say
+    engine: str | None = None  # None: as in the statements
     compression: str = UNCOMPRESSED
     sql: str = ""
     server_options: Mapping[str, str] = field(default_factory=dict)
@@ -42,18 +41,18 @@ class TableFormat:
 
 
 class TableFormats(Protocol):
-    """A family's engines and ways of compressing tables."""
+    """A family's engines and compression methods for tables."""
 
     def resolve(self, engine: str | None, compression: str, version: str | None) -> TableFormat:
-        """Return the format of tables on a server of a version, None for an unknown one.
+        """Return the table format on a server of this version (None: unknown version).
 
-        Raise UserError where such servers are known to lack it.
+        Raise UserError if these servers are known not to support it.
         """
 
     def comparable_options(self, version: str | None) -> Mapping[str, str]:
-        """Return the options of all servers of an experiment with compressed tables.
+        """Return the options for all servers of an experiment that has compressed tables.
 
-        Those with plain tables get them too, so that only the compression differs.
+        Servers with plain tables get them too, so that only the compression differs.
         """
 
     def verify(
@@ -63,7 +62,7 @@ class TableFormats(Protocol):
         table_format: TableFormat,
         table_bytes: TableBytes | None,
     ) -> None:
-        """Create a table of this format and drop it. Raise TrialFailed unless it has the format.
+        """Create a table of this format, and drop it. Raise TrialFailed unless it has the format.
 
-        ``table_bytes`` is None where the files are not on this host.
+        ``table_bytes`` is None if the files are not on this host.
         """

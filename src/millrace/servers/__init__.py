@@ -1,9 +1,10 @@
 """Install, configure, run and snapshot the servers under test.
 
-The modules here find and install servers, of the catalogue or added by the user. The packages
-do the rest: ``sources`` fetches, ``configurations`` resolves options, ``instances`` runs servers
-and removes everything of them, and ``snapshots`` keeps their loaded data directories.
+The modules here find and install servers: those of the catalogue and those that the user added. The
+packages do the rest: ``sources`` downloads servers, ``configurations`` resolves options,
+``instances`` runs servers and cleans up after them, and ``snapshots`` keeps loaded data
+directories.
 
-What differs between families of servers belongs to ``millrace.databases``. What is done with a
-running server in order to measure it belongs to ``millrace.trial``.
+Differences between database families belong to ``millrace.databases``. Measuring a running server
+belongs to ``millrace.trial``.
 """

@@ -45,11 +45,11 @@ class Damaged:
 def add_tarball(
     name: str, family: str, location: str, *, sha256: str | None = None, on_event: OnEvent = ignore
 ) -> InstalledServer:
-    """Add the server of an archive at a URL or path. Raise UserError, HostError."""
+    """Add a server from an archive at a URL or path. Raise UserError, HostError."""
     if sha256 is not None and _SHA256.fullmatch(sha256) is None:
         raise UserError(
-            f"{sha256!r} is no SHA-256: that is 64 hexadecimal digits",
-            hint="copy it whole from where the archive is published",
+            f"{sha256!r} is not a SHA-256 checksum, which has 64 hexadecimal digits",
+            hint="copy the whole checksum from the publisher's page",
         )
     final = _directory(name)
     workspace = room("downloads") / f"added-{name}"
@@ -69,7 +69,7 @@ def add_tarball(
 def add_package(
     name: str, family: str, package: Deb, *, on_event: OnEvent = ignore
 ) -> InstalledServer:
-    """Add a Debian package's server; apt verifies it. Raise UserError, HostError."""
+    """Add a server from a Debian package, which apt verifies. Raise UserError, HostError."""
     assert package.version is not None
     workspace = room("downloads") / f"added-{name}"
     with _adding(name, family, on_event):
@@ -86,7 +86,7 @@ def add_package(
 def add_directory(
     name: str, family: str, directory: Path, *, on_event: OnEvent = ignore
 ) -> InstalledServer:
-    """Add the server of an installed or build tree, used in place. Raise UserError."""
+    """Add a server that is used in place: an installation or a build tree. Raise UserError."""
     directory = directory.expanduser().absolute()
     if not directory.is_dir():
         raise UserError(f"no directory {directory}")
@@ -97,7 +97,7 @@ def add_directory(
 
 
 def add_attached(name: str, family: str, dsn: str) -> AttachedServer:
-    """Add a running server without connecting. Raise UserError, which shows no password."""
+    """Add a running server without connecting. Raise UserError without any password in it."""
     server = AttachedServer(name=name, family=family, dsn=dsn)
     attached.parse_dsn(server)
     with _adding(name, family, ignore), assemble.workplace(_directory(name)) as place:
@@ -127,12 +127,15 @@ def added(name: str) -> Server | None:
         reason = error.strerror if isinstance(error, OSError) else "it is damaged"
         raise HostError(
             f"{directory / _ATTACHED} cannot be read: {reason}",
-            hint=f"as its owner: millrace servers remove {name}, and add it again",
+            hint=f"run `millrace servers remove {name}` as its owner, and add it again",
         ) from error
 
 
 def refreshed(name: str) -> Server | None:
-    """Return the server like ``added``; describe a changed build tree anew. Raise UserError."""
+    """Return the server as ``added`` does; update the record of a changed build tree.
+
+    Raise UserError.
+    """
     server = added(name)
     if not isinstance(server, InstalledServer) or not server.provenance.source.startswith("dir:"):
         return server
@@ -150,7 +153,7 @@ def refreshed(name: str) -> Server | None:
 
 
 def all_added() -> list[Server | Damaged]:
-    """Return every server that the user added, by name."""
+    """Return every server that the user added, sorted by name."""
     directory = _servers_dir()
     names = sorted(each.name for each in directory.iterdir()) if directory.is_dir() else []
     return [server for name in names if (server := _added_or_damaged(name)) is not None]
@@ -169,12 +172,12 @@ def _added_or_damaged(name: str) -> Server | Damaged | None:
 
 
 def is_known(name: str) -> bool:
-    """Return whether there is a record of an added server, which may be damaged."""
+    """Return whether a server was added under this name; its record may be damaged."""
     return _NAME.fullmatch(name) is not None and _directory(name).is_dir()
 
 
 def forget(name: str) -> bool:
-    """Forget an added server; return False if there is none. A directory used in place stays."""
+    """Remove the record of an added server, not its own files; return False if there is none."""
     if not is_known(name):
         return False
     with refusals_as_errors(f"removing {name}"), exclusive(_lock(name), f"adding {name}", ignore):
@@ -192,27 +195,30 @@ def _describe(request: ServerRequest, directory: Path, on_event: OnEvent) -> Ins
 
 @contextmanager
 def _adding(name: str, family: str, on_event: OnEvent) -> Iterator[None]:
-    """Hold a valid, unused name while a server is added under it."""
+    """Check that the name is valid and unused, and lock it while a server is added."""
     if _NAME.fullmatch(name) is None:
         raise UserError(
-            f"{name!r} is not a name for a server",
+            f"{name!r} is not a valid server name",
             hint="use lower-case letters, digits, and . - _ + ~",
         )
     databases.get(family)
     if name in catalogue.entries() or name in catalogue.suites():
-        raise UserError(f"{name} is a name of the catalogue", hint="choose another one")
+        raise UserError(f"the catalogue already has a server {name}", hint="choose another name")
     with refusals_as_errors(f"adding {name}"), exclusive(_lock(name), f"adding {name}", on_event):
         if _directory(name).exists():
             raise UserError(
-                f"there is a server {name} already",
-                hint=f"choose another name, or: millrace servers remove {name}",
+                f"a server {name} already exists",
+                hint=f"choose another name, or run `millrace servers remove {name}`",
             )
         yield
 
 
 @contextmanager
 def _errors_naming_archive(location: str, tree: Path) -> Iterator[None]:
-    """Raise an archive's errors as the user's; name it instead of ``tree``, which is removed."""
+    """Raise errors about an archive as UserError, with ``location`` in place of ``tree``.
+
+    ``tree`` is a temporary directory, which the user cannot look at.
+    """
     shown = without_secrets(location) if "://" in location else location
     try:
         yield
@@ -224,10 +230,12 @@ def _errors_naming_archive(location: str, tree: Path) -> Iterator[None]:
             case Unusable():
                 raise UserError(message, hint=error.hint) from error
             case WrongChecksum():
-                hint = "compare what you gave with the publisher's checksum, or get the file anew"
+                hint = (
+                    "check --sha256 against the publisher's checksum, or download the archive again"
+                )
                 raise UserError(message, hint=hint) from error
             case Incomplete():
-                hint = "give the publisher's complete archive of the server's programs"
+                hint = "use the publisher's complete archive of the server"
                 raise UserError(message, hint=hint) from error
             case UserError():
                 raise UserError(message, hint=error.hint) from error

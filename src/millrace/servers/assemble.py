@@ -1,8 +1,9 @@
 """Assemble a server that can boot from downloaded files.
 
-A finished server is a directory: ``tree/`` holds the vendor's files, ``lib/`` the libraries that
-millrace added, ``server.json`` the manifest. The directory is filled under another name and renamed
-when it is complete and its program has answered, so that every server under its own name works.
+A finished server is a directory: ``tree/`` has the vendor's files, ``lib/`` the libraries that
+millrace added, and ``server.json`` is the manifest. The directory is filled under a temporary name.
+It is renamed when it is complete and the server program has reported its version, so every server
+under its final name works.
 """
 
 import os
@@ -36,7 +37,7 @@ _SHARED_OBJECT = re.compile(r".*\.so(\.\w+)*")
 
 @dataclass(frozen=True)
 class ServerRequest:
-    """The requested server and its origin; a ``version`` of None accepts any that it reports."""
+    """The requested server and its origin; ``version`` None accepts any reported version."""
 
     name: str
     family: str
@@ -45,13 +46,13 @@ class ServerRequest:
 
 
 def draft_of(final: Path) -> Path:
-    """Return the directory that becomes ``final``: one name, so that leftovers are cleared."""
+    """Return the temporary path of ``final``; always the same one, so leftovers are removed."""
     return final.with_name(f".{final.name}.part")
 
 
 @contextmanager
 def workplace(final: Path) -> Iterator[Path]:
-    """Yield an empty directory that success renames to ``final``; the caller holds a lock."""
+    """Yield an empty directory that is renamed to ``final`` on success; the caller has a lock."""
     place = draft_of(final)
     if place.exists():
         shutil.rmtree(place)
@@ -95,10 +96,10 @@ def finish(
 ) -> Manifest:
     """Find the server in ``tree``, bundle its libraries, query its program and write its manifest.
 
-    ``place`` becomes the server's directory. ``tree`` is in it, or elsewhere and then used in
-    place. ``packages`` came with the artefact; libraries that hosts often lack are fetched too.
-    Raise UserError for a tree that has no complete server of the family, HostError when its program
-    cannot run here, naming the missing library.
+    ``place`` becomes the server's directory. ``tree`` is inside ``place``, or elsewhere and then
+    used in place. ``packages`` are the artefact's own; libraries that hosts often lack are fetched
+    too. Raise UserError for a tree without a complete server of the family. Raise HostError when
+    the program cannot run here; the message names the missing library.
     """
     located = databases.get(request.family).packaging.locate(tree)
     _require_executable(located.program, place)
@@ -131,17 +132,17 @@ def finish(
 
 
 def _require_executable(program: Path, place: Path) -> None:
-    """Make an unpacked program executable, as a zip without modes leaves it.
+    """Make an unpacked program executable: a zip archive may have lost the mode.
 
-    Raise UserError for one that is used in place: it may be another user's, whose link could lead
-    to any file of the host.
+    Raise UserError for a program that is used in place. It may belong to another user, who could
+    replace it by a link to any file of the host.
     """
     if os.access(program, os.X_OK):
         return
     if not program.is_relative_to(place.resolve()):
         raise UserError(
-            f"{program} may not be executed",
-            hint=f"build it completely, or as its owner: chmod +x {shlex.quote(str(program))}",
+            f"{program} is not executable",
+            hint=f"complete the build, or as the owner run: chmod +x {shlex.quote(str(program))}",
         )
     program.chmod(0o755)
 
@@ -171,7 +172,7 @@ def _observed(
         return provenance.observe(origin, program, library_dirs, own_loader=own_loader)
     except ELFError as error:
         raise UserError(
-            f"{program} is damaged: {error}", hint="give the complete, unchanged build"
+            f"{program} is not a valid ELF file: {error}", hint="build or download the server again"
         ) from error
 
 
@@ -187,7 +188,7 @@ def _bundle_libraries(
 
 
 def _share_dir(located: Located, place: Path) -> Path:
-    """Return the share directory; if the SQL lies elsewhere (build tree), links to both."""
+    """Return the share directory, or a directory of links if the SQL is elsewhere (build tree)."""
     if located.sql_dir is None or located.sql_dir == located.share_dir:
         return located.share_dir
     together = place / "share"
@@ -201,53 +202,53 @@ def _share_dir(located: Located, place: Path) -> Path:
 
 
 def _check(request: ServerRequest, answer: Build, located: Located) -> None:
-    """Require the right family and version, and the files that initialise a data directory."""
+    """Check the family, the version, and the files that initialise a data directory."""
     if answer.family != request.family:
         raise UserError(
-            f"{request.name}: its program says that it is of the family {answer.family}, "
-            f"not {request.family}",
-            hint=f"use the family {answer.family}",
+            f"{request.name}: expected a server of the family {request.family}, but the program "
+            f"reports {answer.family}",
+            hint=f"use --family {answer.family}",
         )
     if request.version is not None and answer.version != request.version:
         raise PermanentHostError(
-            f"{request.name} from {request.origin.source}: its program says that it is "
-            f"{answer.version}, not {request.version}",
-            hint="millrace servers list shows other builds",
+            f"{request.name} from {request.origin.source}: expected version {request.version}, "
+            f"but the server program reports {answer.version}",
+            hint="`millrace servers list` shows other builds",
         )
     missing = databases.get(answer.family).packaging.missing(answer, located)
     if missing is not None:
         raise Incomplete(
-            f"{request.name}: no {missing} below {located.base_dir}: "
-            "the server cannot be given a data directory",
-            hint="give a complete installation, with its share directory",
+            f"{request.name}: {located.base_dir} has no {missing}, which is needed to initialise a "
+            "data directory",
+            hint="use a complete installation, with its share directory",
         )
 
 
 def _often_lacking(
     name: str, program: Path, base_dir: Path, workspace: Path, on_event: OnEvent
 ) -> tuple[Package, ...]:
-    """Return packages of libraries that hosts often lack; a failure to fetch is only reported."""
+    """Return packages of libraries that hosts often lack; report a failed download and go on."""
     known = catalogue.libraries()
     lacking = bundle_libraries.lacking(program, base_dir, known)
     try:
         return fetch_packages([known[each] for each in lacking], workspace, on_event)
     except HostError as error:
-        on_event(Notice(f"{name} wants {', '.join(lacking)} of this host: {error.message}"))
+        on_event(Notice(f"{name} will use {', '.join(lacking)} of this host: {error.message}"))
         return ()
 
 
 def _from(place: Path, path: Path) -> str:
-    """Return a path for the manifest: relative if it is in the server's directory."""
+    """Return a path for the manifest: relative if it is inside the server's directory."""
     return _inside(place.resolve(), path.resolve())
 
 
 def _inside(place: Path, path: Path) -> str:
-    """Return a path like ``_from``, without resolving links: their targets may be replaced."""
+    """Return a path as ``_from`` does, without resolving links, whose targets may change."""
     return str(path.relative_to(place) if path.is_relative_to(place) else path)
 
 
 def ask(request: ServerRequest, argv: Sequence[str], env: dict[str, str]) -> Build:
-    """Query the server program for its build. Raise PermanentHostError if it cannot run here."""
+    """Query the server program for its version. Raise PermanentHostError if it cannot run."""
     packaging = databases.get(request.family).packaging
     try:
         done = launch.run_once(
@@ -262,6 +263,6 @@ def ask(request: ServerRequest, argv: Sequence[str], env: dict[str, str]) -> Bui
         words = (done.errors or done.output).strip() or f"exit status {done.status}"
         raise PermanentHostError(
             f"{request.name}: {argv[-1]} cannot be run on this host: {words}",
-            hint="if it names a library, install the package that has it and try again",
+            hint="if the message names a library, install its package and try again",
         )
     return build

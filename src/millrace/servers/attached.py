@@ -21,10 +21,10 @@ _KEYS = ("socket", "tls", "ca", "allow-unverified")
 _ALWAYS_LIMITED = (
     "its options, engine defaults and page size cannot be set: only the default configuration fits",
     "it cannot be started, stopped or given a fresh data directory: caches and earlier work remain",
-    "what else it is asked meanwhile cannot be kept away",
-    "its program, compiler, allocator and libraries are not known",
+    "load from other clients cannot be excluded",
+    "its program, compiler, allocator and libraries are unknown",
     "its process, CPU use and error log cannot be observed",
-    "its data directory cannot be seen: sizes on disk are not known",
+    "its data directory is not accessible: sizes on disk are unknown",
 )
 
 
@@ -41,13 +41,13 @@ class AttachedInstance(ServerClient):
         self.limits = _limits(self._address)
 
     def connect(self, database: str | None = None, *, limit_s: float | None = None) -> Session:
-        """Open a session as the base does; raise TrialFailed, which names server and address."""
+        """Open a session as the base class does; raise TrialFailed with the server and address."""
         try:
             return super().connect(database, limit_s=limit_s)
         except DatabaseError as error:
             raise TrialFailed(
                 f"{self.server.name}: no session at {self._address.text}: {error.message}",
-                hint="check that the server runs, and the address and account it was added with",
+                hint="check that the server runs, and that its address and account are correct",
             ) from error
 
 
@@ -57,18 +57,18 @@ def parse_dsn(server: AttachedServer) -> Address:
         parts = urlsplit(server.dsn)
         port = parts.port
     except ValueError as error:
-        raise _bad_dsn(server, "its host or port cannot be read") from error
+        raise _bad_dsn(server, "invalid host or port") from error
     asked = _asked(server, parts.query)
     socket = _socket(server, asked)
     family = databases.get(server.family)
     if parts.scheme != family.scheme:
-        raise _bad_dsn(server, f"it does not begin with {family.scheme}://")
+        raise _bad_dsn(server, f"it does not start with {family.scheme}://")
     if not parts.username:
-        raise _bad_dsn(server, "it names no user")
+        raise _bad_dsn(server, "the user is missing")
     if socket is None and not parts.hostname:
-        raise _bad_dsn(server, "it names neither a host nor a socket")
+        raise _bad_dsn(server, "the host or socket is missing")
     if parts.path not in ("", "/"):
-        raise _bad_dsn(server, "it names a database, but millrace makes its own")
+        raise _bad_dsn(server, "it names a database, but millrace creates its own")
     return Address(
         server=server.name,
         user=unquote(parts.username),
@@ -81,17 +81,17 @@ def parse_dsn(server: AttachedServer) -> Address:
 
 
 def lacks_password(server: AttachedServer) -> bool:
-    """Return whether ``server.dsn`` lacks even an empty password. Raise UserError."""
+    """Return whether ``server.dsn`` has no password, not even an empty one. Raise UserError."""
     parse_dsn(server)
     return urlsplit(server.dsn).password is None
 
 
 def with_password(server: AttachedServer, password: str) -> AttachedServer:
-    """Return the server with a password in its address. Raise UserError unless it is Unicode."""
+    """Return the server with the password in its address. Raise UserError if it is not UTF-8."""
     try:
         quoted = quote(password, safe="")
     except UnicodeEncodeError:
-        raise UserError(f"{server.name}: the password is not text in UTF-8") from None
+        raise UserError(f"{server.name}: the password is not valid UTF-8") from None
     parts = urlsplit(server.dsn)
     user, _, place = parts.netloc.rpartition("@")
     return replace(server, dsn=urlunsplit(parts._replace(netloc=f"{user}:{quoted}@{place}")))
@@ -113,7 +113,7 @@ def _asked(server: AttachedServer, query: str) -> Mapping[str, str]:
     asked = parse_qs(query, keep_blank_values=True)
     unknown = sorted(set(asked) - set(_KEYS))
     if unknown:
-        raise _bad_dsn(server, f"it has the unknown part {unknown[0]!r}")
+        raise _bad_dsn(server, f"unknown parameter {unknown[0]!r}")
     return {key: values[-1] for key, values in asked.items()}
 
 
@@ -122,26 +122,26 @@ def _socket(server: AttachedServer, asked: Mapping[str, str]) -> Path | None:
         return None
     path = Path(asked["socket"])
     if not path.is_absolute():
-        raise _bad_dsn(server, "its socket is not an absolute path")
+        raise _bad_dsn(server, "socket must be an absolute path")
     return path
 
 
 def _tls(server: AttachedServer, asked: Mapping[str, str], host: str | None) -> Tls:
     allowed = asked.get("allow-unverified", "no")
     if allowed not in ("yes", "no"):
-        raise _bad_dsn(server, f"its allow-unverified is {allowed!r}, neither yes nor no")
+        raise _bad_dsn(server, f"allow-unverified must be yes or no, not {allowed!r}")
     mode = asked.get("tls", default_mode(host))
     try:
         return tls_settings(mode, asked.get("ca"), allow_unverified=allowed == "yes")
     except InvalidTls as wrong:
         key = "tls" if wrong.key == "mode" else wrong.key
         said = wrong.message if wrong.value is None else f"{wrong.value!r} {wrong.message}"
-        raise _bad_dsn(server, f"its {key} {said}; expected {wrong.expected}") from None
+        raise _bad_dsn(server, f"{key} {said}; expected {wrong.expected}") from None
 
 
 def _bad_dsn(server: AttachedServer, why: str) -> UserError:
     form = _FORM.format(databases.get(server.family).scheme)
-    return UserError(f"{server.name}: the address is not usable: {why}", hint=f"write {form}")
+    return UserError(f"{server.name}: invalid address: {why}", hint=f"write {form}")
 
 
 def _limits(address: Address) -> tuple[str, ...]:
@@ -149,5 +149,5 @@ def _limits(address: Address) -> tuple[str, ...]:
         return _ALWAYS_LIMITED
     return (
         *_ALWAYS_LIMITED,
-        "the network lies in between: its latency and its load are measured too",
+        "it is reached through a network, whose latency and load are measured too",
     )

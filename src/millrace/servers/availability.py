@@ -1,8 +1,8 @@
 """Query the sources of the catalogue, and resolve names that follow a Debian suite to a build.
 
-Only an installation accepts a name such as ``mariadb-trixie``: it finds the newest version, and
-installs it under the exact name of its release and package revision, which experiments and results
-then use.
+Only an installation accepts a name such as ``mariadb-trixie``. It finds the newest version of the
+suite and installs it under a name with the exact release and package revision. Experiments and
+results use that exact name.
 """
 
 import tempfile
@@ -26,15 +26,18 @@ def newest(suite: Suite) -> Deb:
         served = suite_versions(suite.package, Path(scratch))
     if not served:
         raise NotServed(
-            f"{suite.name}: the Debian suite {suite.package.suite} has no package "
-            f"{suite.package.package} any more",
-            hint="millrace servers list shows other builds",
+            f"{suite.name}: the Debian suite {suite.package.suite} no longer has a package "
+            f"{suite.package.package}",
+            hint="`millrace servers list` shows other builds",
         )
     return Deb(suite.package.suite, suite.package.package, served[0])
 
 
 def install_newest(suite: Suite, on_event: OnEvent) -> InstalledServer:
-    """Install a suite's newest build, if missing, by its exact name. Raise as ``install``."""
+    """Install the newest build of a suite under its exact name, if missing.
+
+    Raise the errors of ``install``.
+    """
     package = newest(suite)
     name = name_of(suite.family, package)
     if name in catalogue.entries():
@@ -46,7 +49,7 @@ def install_newest(suite: Suite, on_event: OnEvent) -> InstalledServer:
 
 
 def name_of(family: str, package: Deb) -> str:
-    """Return a build's exact name, the catalogue's if there: Debian builds a version once."""
+    """Return a build's exact name; a build in the catalogue has its name there."""
     assert package.version is not None
     for entry in catalogue.entries().values():
         for source in entry.sources:
@@ -61,14 +64,14 @@ _AT_ONCE = 4
 
 @dataclass(frozen=True)
 class Availability:
-    """The availability of a server (None: no answer), with the reason or a suite's exact build."""
+    """Whether a server is available (None: no answer), and the reason or a suite's exact build."""
 
     served: bool | None
     reason: str = ""
 
 
 def ask_all() -> Mapping[str, Availability]:
-    """Query every server and suite of the catalogue, by name; nothing is downloaded."""
+    """Query the sources of every server and suite; return by name. Download nothing."""
     entries, names = catalogue.entries(), catalogue.suites()
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         answers = [*pool.map(ask, entries.values()), *pool.map(ask_suite, names.values())]
@@ -76,7 +79,7 @@ def ask_all() -> Mapping[str, Availability]:
 
 
 def ask(entry: Entry) -> Availability:
-    """Query the sources of a server in their order, until one has it."""
+    """Query the sources of a server in order until one has it."""
     refusals: list[NotServed] = []
     unclear: list[HostError] = []
     for source in entry.sources:
@@ -94,7 +97,7 @@ def ask(entry: Entry) -> Availability:
 
 
 def ask_suite(suite: Suite) -> Availability:
-    """Query which exact build the name of a suite means today."""
+    """Query which exact build a suite's name means today."""
     try:
         package = newest(suite)
     except NotServed as error:

@@ -1,9 +1,9 @@
-"""Find every shared library a program needs, and bundle those that the host may lack.
+"""Find every shared library that a program needs, and bundle those that the host may lack.
 
-millrace looks for a library first among the vendor's own, then in the packages that were fetched
-for the server, and leaves it otherwise to the host. The C library and its companions are a set of
-their own: they fit only their own loader, so they are bundled together with it, and only when they
-are newer than the host's.
+millrace searches the vendor's own libraries first, then the packages that were fetched for the
+server. Otherwise the server uses the host's library. The C library and its companions work only
+with their own loader, so they are bundled together with it, and only if they are newer than the
+host's.
 """
 
 import os
@@ -27,7 +27,7 @@ _GLIBC_VERSION = re.compile(rb"GNU C Library [^\n]*?version (\d+)\.(\d+)")
 
 @dataclass(frozen=True)
 class Fetched:
-    """A package that was fetched for its libraries, and the directory that it is unpacked in."""
+    """A package that was fetched for its libraries, and the directory it was unpacked to."""
 
     artefact: Artefact
     directory: Path
@@ -74,7 +74,7 @@ def bundle(
 
 
 def lacking(program: Path, base_dir: Path, names: Iterable[str]) -> list[str]:
-    """Return which of ``names`` the program or its plugins need and the vendor did not bundle."""
+    """Return those of ``names`` that the server needs and the vendor did not bundle."""
     bundled = _bundled(base_dir)
     needed = needed_libraries([program, *plugins(base_dir)], bundled.get)
     return [name for name in names if name in needed and name not in bundled]
@@ -87,7 +87,7 @@ def glibc_version(library: Path) -> tuple[int, int] | None:
 
 
 def host_glibc_version() -> tuple[int, int] | None:
-    """Return the version of the host's C library; None where it is not glibc."""
+    """Return the version of the host's glibc; None if its C library is another one."""
     try:
         name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
     except (OSError, ValueError):
@@ -108,20 +108,20 @@ def _supplied(directory: Path) -> dict[str, Path]:
 
 
 def _bundled(base_dir: Path) -> dict[str, Path]:
-    """Return the shared libraries that a vendor or a build puts next to the program, by name."""
+    """Return the shared libraries that come with the server, by name."""
     places = (base_dir / place for place in _BUNDLE_DIRS)
     return {path.name: path for each in places for path in each.glob("*.so*") if path.is_file()}
 
 
 def plugins(base_dir: Path) -> list[Path]:
-    """Return the plugins that a vendor or a build puts next to the program."""
+    """Return the plugins that come with the server."""
     return [path for pattern in _PLUGINS for path in base_dir.glob(pattern) if path.is_file()]
 
 
 def needed_libraries(
     programs: Iterable[Path], locate: Callable[[str], Path | None]
 ) -> frozenset[str]:
-    """Return the libraries that programs need, also through those that ``locate`` finds."""
+    """Return the libraries that programs need, directly or through libraries that are found."""
     names: set[str] = set()
     waiting = list(programs)
     while waiting:

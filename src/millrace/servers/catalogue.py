@@ -1,4 +1,4 @@
-"""Read the catalogue of servers that millrace can install by itself (``catalogue.toml``)."""
+"""Read the catalogue of servers that millrace can install (``catalogue.toml``)."""
 
 import re
 import tomllib
@@ -28,14 +28,14 @@ class Entry:
 
     @property
     def gone(self) -> date | None:
-        """The day since which no source has it; None while one has."""
+        """The day since which no source has the server; None while a source has it."""
         days = [source.gone for source in self.sources if source.gone is not None]
         return max(days) if len(days) == len(self.sources) else None
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A name for a suite's newest build, which is installed under its exact name."""
+    """A name for the newest build in a Debian suite; it is installed under its exact name."""
 
     name: str
     family: str
@@ -74,24 +74,24 @@ def suites() -> Mapping[str, Suite]:
 
 
 def exact_name(family: str, package_version: str) -> str:
-    """Return the name of the build with a Debian package version.
+    """Return the exact server name of a Debian package version.
 
-    ``1:11.8.9+ds-0+deb13u1`` of ``mariadb`` is ``mariadb-11.8.9-0+deb13u1``: no epoch, the release,
-    and the package revision, which changes with compilers and patches.
+    ``1:11.8.9+ds-0+deb13u1`` of ``mariadb`` is ``mariadb-11.8.9-0+deb13u1``: without the epoch,
+    with the release and the package revision, which changes with compilers and patches.
     """
     release, revision = package_release(package_version), package_version.rpartition("-")[2]
     return f"{family}-{release}-{revision}"
 
 
 def package_release(package_version: str) -> str:
-    """Return the vendor's release in a Debian package version: ``11.8.9`` of the example above."""
+    """Return the vendor's release in a Debian package version, such as ``11.8.9``."""
     match = re.match(r"(?:\d+:)?(\d+(?:\.\d+)*)", package_version)
     assert match is not None, f"{package_version} begins with a number, as Debian's policy wants"
     return match[1]
 
 
 def libraries() -> Mapping[str, Deb]:
-    """Return the packages of shared libraries that hosts often lack, by the libraries' names."""
+    """Return the packages of shared libraries that hosts often lack, by library name."""
     return _document().libraries
 
 

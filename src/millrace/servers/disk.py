@@ -1,4 +1,4 @@
-"""Check the space on the disk, and describe its refusals: full, read-only, no permission."""
+"""Check free disk space, and turn disk errors (full, read-only, permission) into user errors."""
 
 import errno
 import shutil
@@ -18,7 +18,7 @@ _REFUSALS = frozenset(
 
 @contextmanager
 def refusals_as_errors(purpose: str) -> Iterator[None]:
-    """Raise HostError where the disk refuses ``purpose``, UserError in a configurable directory."""
+    """Raise UserError for a disk error in a configurable directory, HostError elsewhere."""
     try:
         yield
     except OSError as error:
@@ -27,19 +27,19 @@ def refusals_as_errors(purpose: str) -> Iterator[None]:
         where = f" ({error.filename})" if error.filename else ""
         raise paths.problem(
             error,
-            f"{purpose} is not possible: {error.strerror}{where}",
-            hint="free space or rights there, or name other directories with MILLRACE_CACHE and "
-            "MILLRACE_STATE",
+            f"{purpose} failed: {error.strerror}{where}",
+            hint="free space or fix the permissions there, or set MILLRACE_CACHE and "
+            "MILLRACE_STATE to other directories",
         ) from error
 
 
 def require_space(path: Path, wanted_bytes: int, what: str, *, hint: str = "") -> None:
-    """Raise HostError where ``wanted_bytes`` more for ``what`` would fill the disk of ``path``."""
+    """Raise HostError if ``wanted_bytes`` more would fill the file system of ``path``."""
     free_bytes = shutil.disk_usage(path.parent).free
     if free_bytes < wanted_bytes + _KEPT_FREE_BYTES:
         raise HostError(
-            f"{path}: {what} wants {wanted_bytes:,} bytes more, and its disk has "
-            f"{free_bytes:,}, {_KEPT_FREE_BYTES >> 20} MiB of which stay free",
-            hint="free some space, or name another place with MILLRACE_CACHE, and try again"
+            f"{path}: {what} needs {wanted_bytes:,} more bytes, but only {free_bytes:,} are free, "
+            f"of which millrace leaves {_KEPT_FREE_BYTES >> 20} MiB",
+            hint="free some space, or set MILLRACE_CACHE to another directory, and try again"
             + (f"; {hint}" if hint else ""),
         )

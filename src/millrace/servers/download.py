@@ -1,10 +1,9 @@
 """Download one file over HTTP(S), with resumption, proxy variables, and retries.
 
-A file may have no more bytes than the catalogue says, and must leave some of the disk free.
+A file must not be larger than the catalogue says, and some of the disk must stay free.
 
-While it arrives the file is called ``NAME.part``. It gets its name when it is complete and, where a
-checksum is known, correct. An interrupted download leaves its part for the next attempt, a wrong
-one leaves nothing.
+A partial download is called ``NAME.part``. The file gets its name when it is complete and matches
+the checksum, if known. The next attempt resumes an interrupted download; a wrong file is removed.
 """
 
 import http.client
@@ -29,11 +28,11 @@ _MAY_PASS = frozenset((408, 425, 429, 500, 502, 503, 504))
 
 
 class Refused(PermanentHostError):
-    """An error for an address that refuses the file to a client without keys and passwords."""
+    """An error for a file that the server does not give to clients without credentials."""
 
 
 class WrongChecksum(PermanentHostError):
-    """An error for a file with another checksum than expected."""
+    """An error for a file whose checksum differs from the expected one."""
 
 
 class TooLarge(PermanentHostError):
@@ -41,7 +40,7 @@ class TooLarge(PermanentHostError):
 
 
 class _TransientError(Exception):
-    """An error that may pass in a moment."""
+    """A download error that is worth a retry."""
 
 
 def download(
@@ -53,11 +52,11 @@ def download(
     most_bytes: int = MOST_BYTES,
     pauses_s: tuple[float, ...] = _PAUSES_S,
 ) -> None:
-    """Download ``url`` to ``target``, and compare it with ``sha256`` (hex) unless that is None.
+    """Download ``url`` to ``target``, and verify its ``sha256`` (hex) unless that is None.
 
-    Try again after each of ``pauses_s`` when the network or the server falters. Raise Refused when
-    that would not help, TooLarge, WrongChecksum, and HostError when the connection stays broken or
-    the disk has no space for the file.
+    Retry after each of ``pauses_s`` when the network or the server fails temporarily. Raise Refused
+    if a retry would not help, TooLarge, WrongChecksum, and HostError when the connection stays
+    broken or the disk has too little space for the file.
     """
     target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.part")
@@ -70,7 +69,7 @@ def download(
             raise
         except _TransientError as error:
             if pause_s is None:
-                hint = "try again; what has arrived is kept and continued"
+                hint = "try again; the partial download is kept and will be resumed"
                 raise HostError(_failed(url, error), hint=hint) from error
             on_event(Notice(f"{target.name}: {error}; trying again"))
             time.sleep(pause_s)
@@ -79,35 +78,35 @@ def download(
 
 
 def require_served(url: str) -> None:
-    """Query whether an address has a file, without download. Raise NotServed, HostError."""
+    """Check that a URL has a file, without download. Raise NotServed, HostError."""
     _require_http(url)
     request = urllib.request.Request(url, method="HEAD")  # noqa: S310
     try:
         with open_address(request, timeout_s=_TIMEOUT_S, is_verified=True):
             return
     except RedirectRefused as error:
-        raise HostError(f"no answer that can be trusted: {error}") from error
+        raise HostError(f"unsafe redirect: {error}") from error
     except urllib.error.HTTPError as error:
         problem = NotServed if error.code in _GONE else HostError
-        raise problem(f"the server says {error.code} {error.reason}") from error
+        raise problem(f"HTTP status {error.code} {error.reason}") from error
     except (OSError, http.client.HTTPException) as error:
         raise HostError(f"no answer: {error}") from error
 
 
 def _require_http(url: str) -> None:
     if not url.startswith(("http://", "https://")):
-        raise UserError(f"{without_secrets(url)}: only http and https addresses can be downloaded")
+        raise UserError(f"{without_secrets(url)}: only http and https URLs are supported")
 
 
 def verify(file: Path, sha256: str | None, what: str) -> str:
-    """Return the SHA-256 of a file. Remove a file with a wrong one, and raise WrongChecksum."""
+    """Return a file's SHA-256. Remove a file that differs, and raise WrongChecksum."""
     got = file_sha256(file)
     if sha256 is not None and got != sha256.lower():
         size_bytes = file.stat().st_size
         file.unlink()
         raise WrongChecksum(
             f"{what}: wrong checksum: expected sha256 {sha256}, got {got} ({size_bytes} bytes)",
-            hint="try again; if it stays so, the file has been changed at its origin",
+            hint="try again; if the error persists, the publisher has changed the file",
         )
     return got
 
@@ -128,15 +127,15 @@ def _transfer(
             begin = have if answer.status == 206 else 0
             _receive(answer, part, begin, on_event, url=url, most_bytes=most_bytes)
     except RedirectRefused as error:
-        hint = "check the address; where the redirect is right, give the address it leads to"
+        hint = "check the URL; if the redirect is correct, use its target instead"
         raise Refused(_failed(url, error), hint=hint) from error
     except urllib.error.HTTPError as error:
         if error.code == 416 and _is_whole(error, have):
             return
         if error.code == 416:
             part.unlink(missing_ok=True)
-            raise _TransientError("what had arrived before does not fit the file") from error
-        said = f"the server says {error.code} {error.reason}"
+            raise _TransientError("the partial download does not match the file") from error
+        said = f"HTTP status {error.code} {error.reason}"
         if error.code in _MAY_PASS:
             raise _TransientError(said) from error
         raise Refused(_failed(url, said), hint="check the address") from error
@@ -149,13 +148,13 @@ def _transfer(
     ) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         if reason is not error and _is_refusal(reason):
-            hint = "check the certificates this host trusts, and the proxy it is set to"
+            hint = "check this host's trusted certificates and its proxy settings"
             raise Refused(_failed(url, reason), hint=hint) from error
         raise _TransientError(str(reason) or repr(error)) from error
 
 
 def _failed(url: str, why: object) -> str:
-    return f"{without_secrets(url)} could not be downloaded: {why}"
+    return f"downloading {without_secrets(url)} failed: {why}"
 
 
 def _receive(
@@ -188,24 +187,24 @@ def _receive(
 
 def _too_large(url: str, sent: str, most_bytes: int) -> TooLarge:
     return TooLarge(
-        f"{without_secrets(url)}: the server sends {sent} bytes, and the file has at most "
+        f"{without_secrets(url)}: the server sends {sent} bytes, but the limit for this file is "
         f"{most_bytes:,}",
-        hint="check the address; download an archive of this size yourself, and give its path",
+        hint="check the URL; if the archive is this large, download it and add it by its path",
     )
 
 
 def _require_space(part: Path, wanted_bytes: int) -> None:
-    kept = "what has arrived is kept and continued"
+    kept = "the partial download is kept and will be resumed"
     disk.require_space(part, wanted_bytes, "the download", hint=kept)
 
 
 def _is_refusal(reason: object) -> bool:
-    """Return whether a retry is useless: a certificate is not trusted, or a proxy refuses."""
+    """Return whether a retry is useless: untrusted certificate, or refused by a proxy."""
     if isinstance(reason, ssl.SSLError):
         return not isinstance(reason, ssl.SSLEOFError | ssl.SSLZeroReturnError)
     return str(reason).startswith("Tunnel connection failed: 4")
 
 
 def _is_whole(error: urllib.error.HTTPError, have: int) -> bool:
-    """Return whether the error "range not satisfiable" means that nothing is missing."""
+    """Return whether status 416 (range not satisfiable) means that the file is complete."""
     return error.headers.get("Content-Range", "") == f"bytes */{have}"

@@ -35,16 +35,16 @@ class ServerListing:
     family: str
     version: str | None
     state: str  # available, installed, added, attached, gone, damaged or suite
-    download_bytes: int | None  # the least to fetch, if any
-    source: str | None  # or why it is damaged; of an attached one, its account
-    gone_since: str | None = None  # the day since which its sources lack it
+    download_bytes: int | None  # the least to download, if any
+    source: str | None  # or why it is damaged; for an attached server, its account
+    gone_since: str | None = None  # the day since which no source has it
 
 
 def install(name: str, *, on_event: OnEvent = ignore) -> InstalledServer:
     """Install a server of the catalogue, unless it is installed already.
 
-    Wait for another process that installs the same server. Raise UserError for a name that the
-    catalogue lacks, HostError for an error of this host or its network that may pass, and
+    Wait for another process that installs the same server. Raise UserError for a name that is not
+    in the catalogue, HostError for a temporary error of this host or its network, and
     PermanentHostError for a server that no source has or that cannot run here. After an error, only
     the downloads are left, for the next attempt.
     """
@@ -54,14 +54,14 @@ def install(name: str, *, on_event: OnEvent = ignore) -> InstalledServer:
         if isinstance(there, InstalledServer):
             return there
         if there is not None:
-            raise UserError(f"{name} is attached: it runs elsewhere and needs no installing")
+            raise UserError(f"{name} is an attached server, so there is nothing to install")
         raise _unknown([name])
     with refusals_as_errors(f"installing {name}"), _lock(name, on_event):
         return installed(name) or _install(entry, on_event)
 
 
 def require_known(names: Iterable[str]) -> None:
-    """Raise UserError that lists every name without a server."""
+    """Raise UserError that lists the unknown names."""
     known = catalogue.entries()
     unknown = [name for name in names if name not in known and added.added(name) is None]
     if unknown:
@@ -69,23 +69,21 @@ def require_known(names: Iterable[str]) -> None:
 
 
 def installed(name: str) -> InstalledServer | None:
-    """Return the installed server of this name in the catalogue; None if there is none."""
+    """Return the server of the catalogue if it is installed; otherwise None."""
     directory = _servers_dir() / name
     made = manifest.read(directory) if name in catalogue.entries() else None
     return manifest.server(made, directory) if made is not None else None
 
 
 def find(name: str) -> Server:
-    """Return the server of this name, with its current files. Raise UserError."""
+    """Return the server of this name, with the checksums of its current files. Raise UserError."""
     server = installed(name) or added.refreshed(name)
     if isinstance(server, InstalledServer):
         return provenance.as_it_is(server)
     if server is not None:
         return server
     if name in catalogue.entries():
-        raise UserError(
-            f"{name} is in the catalogue but not installed", hint=f"millrace servers install {name}"
-        )
+        raise UserError(f"{name} is not installed", hint=f"run `millrace servers install {name}`")
     raise _unknown([name])
 
 
@@ -96,7 +94,9 @@ def require_removable(name: str) -> None:
     if name not in catalogue.entries():
         raise _unknown([name])
     if not (_servers_dir() / name).exists():
-        raise UserError(f"{name} is not installed", hint="millrace servers list shows what is")
+        raise UserError(
+            f"{name} is not installed", hint="`millrace servers list` shows the installed ones"
+        )
 
 
 def remove(name: str) -> None:
@@ -115,8 +115,8 @@ def remove(name: str) -> None:
 
 
 def list_servers() -> list[ServerListing]:
-    """Return every known server: the catalogue in its order, then those that the user added."""
-    paths.cache_dir()  # an unsafe one is an error, and not a damage of each server
+    """Return every known server: the catalogue in its order, then the added servers."""
+    paths.cache_dir()  # an unsafe directory is one error, not one per server
     from_catalogue = [_listing(entry) for entry in catalogue.entries().values()]
     from_user = []
     for server in added.all_added():
@@ -175,7 +175,7 @@ def _install(entry: Entry, on_event: OnEvent) -> InstalledServer:
 
 
 def _no_source(entry: Entry, failures: Sequence[HostError]) -> HostError:
-    """Return one error with every source's reason, of the type most likely transient."""
+    """Return one error with the reason of every source; a transient one if any may pass."""
     if len(failures) == 1:
         return failures[0]
     transient = [each for each in failures if not isinstance(each, PermanentHostError)]
@@ -186,7 +186,7 @@ def _no_source(entry: Entry, failures: Sequence[HostError]) -> HostError:
         f"  {source.coordinate}: {failure.message}"
         for source, failure in zip(entry.sources, failures, strict=True)
     )
-    return kind(f"{entry.name}: no source has it\n{reasons}", hint=first.hint)
+    return kind(f"{entry.name}: no source could provide it\n{reasons}", hint=first.hint)
 
 
 def _install_from(entry: Entry, source: Source, on_event: OnEvent) -> InstalledServer:
@@ -202,7 +202,7 @@ def _install_from(entry: Entry, source: Source, on_event: OnEvent) -> InstalledS
 
 
 def _unknown(names: Iterable[str]) -> UserError:
-    """Return the error for unknown names. The message for a suite's name says that it is one."""
+    """Return the error for unknown names; for a suite's name, that it is not exact."""
     names = list(names)
     for name in names:
         if name in catalogue.suites():
@@ -215,17 +215,16 @@ def _unknown(names: Iterable[str]) -> UserError:
         lines.append(f"unknown server {name!r}{hint}")
     return UserError(
         "\n".join(lines),
-        hint="millrace servers list shows all; millrace servers add adds any other build",
+        hint="`millrace servers list` shows all; `millrace servers add` adds any other build",
     )
 
 
 def _not_exact(name: str) -> UserError:
     suite = catalogue.suites()[name].package.suite
     return UserError(
-        f"{name} is not an exact server: it is the newest build of the Debian suite {suite}, "
-        "which changes with time",
-        hint=f"millrace servers install {name} installs what the suite serves today, and says "
-        "its exact name: use that one",
+        f"{name} is not a fixed version: it is the newest build in the Debian suite {suite}, "
+        "which changes over time",
+        hint=f"run `millrace servers install {name}`, and use the exact name that it prints",
     )
 
 

@@ -1,4 +1,4 @@
-"""Lock between processes: one installs or runs a package client, the others wait."""
+"""Lock between processes: one installs or runs a package client, and the others wait."""
 
 import fcntl
 import os
@@ -13,13 +13,14 @@ from millrace.shared_directories import refuse_shared
 
 @contextmanager
 def exclusive(path: Path, purpose: str, on_event: OnEvent) -> Iterator[None]:
-    """Hold the lock file ``path``; while another process holds it, say so and wait.
+    """Hold the lock file ``path``; while another process holds it, report that and wait.
 
-    The kernel drops the lock with the process, so that a killed one never blocks the next. The file
-    stays: after its removal two processes could hold two different files of one name. No other user
-    can open it, because a process that can open a file can hold its lock for ever.
+    The kernel releases the lock when the process ends, so a killed process never blocks the next.
+    The file stays: if it were removed, two processes could lock two different files of the same
+    name. No other user can open the file, because a process that can open it could lock it for
+    ever.
 
-    Raise HostError where another user created its directory, or could replace its files.
+    Raise HostError if another user created its directory or could replace its files.
     """
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     is_cached = path.is_relative_to(paths.cache_dir())
@@ -30,7 +31,7 @@ def exclusive(path: Path, purpose: str, on_event: OnEvent) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            on_event(Notice(f"another process is busy with {purpose}; waiting for it"))
+            on_event(Notice(f"waiting for another process: {purpose}"))
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Read and write the manifest of an installed server, which is enough to run it."""
+"""Read and write the manifest of an installed server: all that is needed to run it."""
 
 import json
 from collections.abc import Mapping
@@ -20,13 +20,13 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class Layout:
-    """The locations of a server's parts: relative to its directory, which may move, or absolute."""
+    """The paths of a server's parts: relative to its directory (which may move), or absolute."""
 
     base_dir: str
     program: str
     share_dir: str
-    loader: str | None = None  # the server's own, None where the host's is used
-    library_dirs: tuple[str, ...] = ()  # which precede the host's
+    loader: str | None = None  # the server's own; None: the host's
+    library_dirs: tuple[str, ...] = ()  # searched before the host's
 
 
 @exact
@@ -46,7 +46,10 @@ _MANIFEST = TypeAdapter(Manifest)
 
 
 def launch(layout: Layout, directory: Path) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return arguments and variables to start a server; an own loader alone gets its libraries."""
+    """Return the arguments and environment variables that start a server.
+
+    With a loader of its own, the libraries are given to the loader; otherwise to the environment.
+    """
     program = str(directory / layout.program)
     libraries = ":".join(str(directory / each) for each in layout.library_dirs)
     if layout.loader is not None:
@@ -76,29 +79,29 @@ def server(manifest: Manifest, directory: Path) -> InstalledServer:
 
 
 def write(manifest: Manifest, directory: Path) -> None:
-    """Write the manifest atomically. Raise PermanentHostError where it could not be read back."""
+    """Write the manifest atomically. Raise PermanentHostError if it could not be read back."""
     document = {"manifest_version": _VERSION, **asdict(manifest)}
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     try:
         safe_json.parse(text)
     except safe_json.JsonRefused as error:
         raise PermanentHostError(
-            f"the build of {manifest.name} has names of files that cannot be recorded: {error}",
-            hint="get the build from its publisher, and compare its checksum",
+            f"the build of {manifest.name} has file names that cannot be stored: {error}",
+            hint="download the build from its publisher, and verify its checksum",
         ) from error
     atomic_file.write_text(directory / FILE, text)
 
 
 def read(directory: Path) -> Manifest | None:
-    """Return the manifest in a directory, None if there is none.
+    """Return the manifest in a directory; None if there is none.
 
-    Raise HostError when it is damaged, or another user can have written it.
+    Raise HostError if the manifest is damaged, or another user could have written it.
     """
     try:
         refuse_file_of_others(directory / FILE)
         document = dict(safe_json.read(directory / FILE))
         if (version := document.pop("manifest_version")) != _VERSION:
-            raise ValueError(f"manifest version {version}, not {_VERSION}")
+            raise ValueError(f"manifest version is {version}, expected {_VERSION}")
         return _MANIFEST.validate_python(document)
     except FileNotFoundError:
         return None

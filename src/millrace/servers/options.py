@@ -1,4 +1,4 @@
-"""List a server's options by its own program, and fit a configuration to them."""
+"""List a server's options with its own program, and fit a configuration to them."""
 
 import contextlib
 import hashlib
@@ -35,7 +35,7 @@ _LOG_PREFIX = re.compile(r"(?:\[[^\]]*\] )*(?:/\S+: )?")  # of a line: code, par
 
 
 def known(server: InstalledServer) -> KnownOptions:
-    """Return the options a program lists, cached. Raise PermanentHostError, TrialFailed."""
+    """Return the options that a program lists, cached. Raise PermanentHostError, TrialFailed."""
     cache = paths.cache_dir() / "options" / f"{sha256(server.program)}.json"
     found = _read_cache(cache)
     if found is None:
@@ -45,7 +45,7 @@ def known(server: InstalledServer) -> KnownOptions:
 
 
 def knows(rules: Options, options: KnownOptions, name: str) -> bool:
-    """Return whether a server with these options accepts ``name``, in one of its family's forms.
+    """Return whether a server with these options accepts ``name``, in one of the family's forms.
 
     Prefixes of names, which some servers also accept, do not count: they may become ambiguous in
     another version.
@@ -54,17 +54,17 @@ def knows(rules: Options, options: KnownOptions, name: str) -> bool:
 
 
 def fit(server: Server, configuration: Configuration) -> FittedOptions:
-    """Return the configuration with the options that this server can have.
+    """Return the configuration with the options that apply to this server.
 
-    Leave out optional options that the server does not know, and any that another option of the
-    configuration makes it ignore. Raise UserError for all other unknown options, for options that
-    belong to millrace, and for any option of an attached server.
+    Leave out optional options that the server does not know, and options that it ignores because of
+    another option in the configuration. Raise UserError for all other unknown options, for options
+    that millrace sets itself, and for any option of an attached server.
     """
     if isinstance(server, AttachedServer):
         if configuration.options:
             raise UserError(
-                f"{server.name} is attached: millrace never reconfigures it, so it cannot have the "
-                f"configuration {configuration.name!r}",
+                f"{server.name} is attached, so millrace cannot apply the configuration "
+                f"{configuration.name!r} to it",
                 hint="use a configuration without options, such as 'default'",
             )
         return FittedOptions(configuration.name, ())
@@ -78,7 +78,7 @@ def fit(server: Server, configuration: Configuration) -> FittedOptions:
 def fit_known(
     server: str, rules: Options, options: KnownOptions, configuration: Configuration
 ) -> FittedOptions:
-    """Fit a configuration like ``fit`` to a server with known options."""
+    """Fit a configuration to a server with known options; see ``fit``."""
     applied: list[Option] = []
     left_out = list(configuration.left_out)
     unknown: list[Option] = []
@@ -102,7 +102,7 @@ def fit_known(
     for pair in rules.replacements:
         losers = [option for option in applied if pair.loser in rules.forms(option.name)]
         if losers and any(pair.winner in rules.forms(option.name) for option in applied):
-            reason = f"{pair.winner} makes {server} ignore it"
+            reason = f"{server} ignores it because {pair.winner} is set"
             left_out += [LeftOut(option, reason) for option in losers]
             applied = [option for option in applied if option not in losers]
     return FittedOptions(configuration.name, tuple(applied), tuple(left_out))
@@ -111,10 +111,10 @@ def fit_known(
 def _replaced(
     rules: Options, options: KnownOptions, configuration: Configuration
 ) -> dict[Option, Option]:
-    """Return the options that a server no longer has with those that it has in their place.
+    """Return the options that a server no longer has, with the options that replace them.
 
-    A configuration that sets the newer option itself keeps its value. Options that a newer one's
-    value was multiplied by are replaced with it.
+    If the configuration sets the newer option itself, that value stays. Options by which the newer
+    option's value was multiplied are replaced too.
     """
     found: dict[Option, Option] = {}
     by_name = {rules.forms(each.name)[-1]: each for each in configuration.options}
@@ -166,13 +166,12 @@ def _unknown_options(
     return UserError(
         f"configuration {configuration!r} has {noun} that {server} does not know\n"
         + "\n".join(lines),
-        hint="mark them optional in their layer to leave them out where a server lacks them, "
-        "or remove them",
+        hint="move them to the optional options of their layer, or remove them",
     )
 
 
 def refuses(server: InstalledServer, name: str, value: str | None) -> bool:
-    """Return whether the server, asked to list options, knows one but refuses the value."""
+    """Return whether the server knows the option but rejects the value."""
     if not knows(databases.get(server.family).options, known(server), name):
         return False
     tried = Option(name, value, optional=False, layer="asked")
@@ -180,9 +179,9 @@ def refuses(server: InstalledServer, name: str, value: str | None) -> bool:
 
 
 def refused(server: InstalledServer, applied: Sequence[Option]) -> list[tuple[Option, str]]:
-    """Return the options whose values the server refuses, each with the server's words.
+    """Return the options whose values the server rejects, each with the server's message.
 
-    Values that it accepts are kept in the cache.
+    A configuration without rejected values is cached.
     """
     if not applied:
         return []
@@ -207,7 +206,7 @@ def _needed(option: Option, needs: Mapping[str, Mapping[str, str]]) -> list[Opti
 
 
 def _refusal(server: InstalledServer, tried: Sequence[Option]) -> str | None:
-    """Return the last words of a server that does not start to list options with these values."""
+    """Return the server's last error message with these options; None if it accepts them."""
     rules = databases.get(server.family).options
     arguments = [*rules.arguments(tried), *rules.listing_arguments]
     with lifecycle.create(server, FittedOptions("default", ()), role="options") as instance:
@@ -225,12 +224,12 @@ def _refusal(server: InstalledServer, tried: Sequence[Option]) -> str | None:
 
 
 def _says_refused(instance: Instance) -> bool:
-    """Return whether the log reports a refused value: for plugins, programs end without error."""
+    """Return whether the log reports a rejected value; for plugins the exit status is 0."""
     return instance.family.options.value_refused in instance.log_tail()
 
 
 def _ask(server: InstalledServer, rules: Options) -> KnownOptions:
-    """List the program's options, in an instance created for that."""
+    """List the program's options, in an instance created for this."""
     arguments = list(rules.listing_arguments)
     with lifecycle.create(server, FittedOptions("default", ()), role="options") as instance:
         status, text = instance.program_output(arguments, _HELP_LIMIT_S)
@@ -241,9 +240,9 @@ def _ask(server: InstalledServer, rules: Options) -> KnownOptions:
     found = rules.parse_listing(text)
     if status != 0 or not found.defaults:
         raise PermanentHostError(
-            f"{server.name} does not list its options: {' '.join(arguments)} ended with {status}\n"
+            f"{server.name} cannot list its options: {' '.join(arguments)} exited with {status}\n"
             f"{said}",
-            hint=f"check the build with: millrace servers verify {server.name}",
+            hint=f"check the build with `millrace servers verify {server.name}`",
         )
     lasting = {name: value for name, value in found.defaults.items() if place not in value}
     return KnownOptions(found.names, lasting)
@@ -260,7 +259,7 @@ def _read_cache(file: Path) -> KnownOptions | None:
 
 
 def _write_cache(file: Path, options: KnownOptions) -> None:
-    """Cache the options; where that is impossible, the server lists them again next time."""
+    """Cache the options; on a disk error, the server lists them again next time."""
     text = json.dumps(
         {
             "format": _CACHE_FORMAT,

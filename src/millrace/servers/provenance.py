@@ -1,8 +1,8 @@
-"""Read how a server was built from its files, and compare these with those that were installed.
+"""Read from a server's files how it was built, and compare the files with the installed ones.
 
-The record of a trial must describe the build that ran. A server is therefore hashed again when a
-command starts to use it: its program, its own loader and libraries, its plugins, and the SQL of its
-system tables.
+The record of a trial must describe the build that ran. So the server's files are hashed again when
+a command starts to use it: its program, its own loader and libraries, its plugins, and the SQL of
+its system tables.
 """
 
 import functools
@@ -23,14 +23,14 @@ from millrace.servers import bundle_libraries
 def observe(
     provenance: Provenance, program: Path, library_dirs: Sequence[Path], *, own_loader: bool
 ) -> Provenance:
-    """Return ``provenance`` with the facts in the program and its libraries."""
+    """Return ``provenance`` with the facts found in the program and its libraries."""
     build = elf.read(program)
     reached = reachable([program], library_dirs)
     return replace(
         provenance,
         program_sha256=file_sha256(program),
         build_id=build.build_id,
-        compiler="; ".join(build.comment) or None,  # several where libraries were linked in
+        compiler="; ".join(build.comment) or None,  # several if static libraries were linked in
         allocator=_allocator(build, reached),
         libc=_libc(library_dirs, own_loader=own_loader),
         async_io=_async_io(build, reached),
@@ -45,7 +45,7 @@ def file_sha256(path: Path) -> str:
 
 
 def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file as it is now, reading it only when it may have changed.
+    """Return the current SHA-256 of a file; read the file only if it may have changed.
 
     A developer's build changes under the same name. A process can set the modification time to any
     value, but not the time of the last status change.
@@ -61,7 +61,7 @@ def _sha256(path: Path, _state: tuple[int, ...]) -> str:
 
 
 def reachable(programs: Sequence[Path], library_dirs: Sequence[Path]) -> frozenset[str]:
-    """Return the names of the libraries needed, directly or through those in ``library_dirs``."""
+    """Return the names of the libraries needed, also indirectly through ``library_dirs``."""
 
     def locate(name: str) -> Path | None:
         return next((each / name for each in library_dirs if (each / name).is_file()), None)
@@ -108,12 +108,12 @@ def _symbols(build: Elf) -> str:
 
 
 def digests(server: InstalledServer) -> dict[str, str]:
-    """Return the SHA-256 of each existing file of the build by path; read only changed files."""
+    """Return the SHA-256 of each existing file of the build, by path."""
     return {str(path): sha256(path) for path in _files(server) if path.is_file()}
 
 
 def as_it_is(server: InstalledServer) -> InstalledServer:
-    """Return the server with the digest of its current files, and the names of changed ones."""
+    """Return the server with the digest of its current files and the names of changed files."""
     now = digests(server)
     program = str(server.program)
     names = now.keys() | server.files.keys()
@@ -135,7 +135,7 @@ def _files(server: InstalledServer) -> Iterator[Path]:
     yield Path(server.argv[0])  # its own loader, if it has one
     plugins = bundle_libraries.plugins(server.base_dir)
     yield from plugins
-    # The first directory is millrace's own. A vendor's may be /usr/lib with all of its files.
+    # The first directory is millrace's own. A vendor's directory may be /usr/lib itself.
     for directory in server.library_dirs[:1]:
         yield from directory.glob("*.so*")
     needed = reachable([server.program, *plugins], server.library_dirs)

@@ -1,9 +1,9 @@
 """Unpack untrusted archives: nothing is ever written outside the target directory.
 
-Members with absolute names, with ``..``, or that are neither file, directory nor link are refused.
-The unpacked size is limited: in bytes by a multiple of the archive's size, and in members. Links
-are created last, after every file, so that no file is written through one; then every link is
-followed, and one that leads out of the directory is refused.
+Members are refused if their name is absolute or contains ``..``, or if they are neither file,
+directory nor link. The unpacked size is limited: in bytes by a multiple of the archive's size, and
+in members. Links are created after all files, so no file is written through a link. Then every link
+is resolved, and refused if it leads out of the directory.
 """
 
 import bz2
@@ -35,7 +35,7 @@ _MOST_TIMES_ITS_SIZE = 100
 _ALWAYS_ALLOWED_BYTES = 64 << 20
 _MOST_MEMBERS = 500_000
 _MOST_LINK_BYTES = 4096  # PATH_MAX
-_MOST_DIRECTORY_BYTES = 64 << 20  # of a zip, whose reader loads it into memory as a whole
+_MOST_DIRECTORY_BYTES = 64 << 20  # a zip's central directory is read into memory as a whole
 
 # zipfile decompresses members of other kinds in one piece, whatever their size.
 _OF_ZIPS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -45,7 +45,7 @@ _EXTENDED = (
     tarfile.GNUTYPE_LONGLINK,
 )  # fmt: skip
 _MOST_HEADER_BYTES = 1 << 20
-_MOST_GLOBAL_FIELDS = 100  # of PAX: tarfile reads them for each member
+_MOST_GLOBAL_FIELDS = 100  # PAX: tarfile copies them for each member
 _DAMAGED = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -53,7 +53,7 @@ _DAMAGED = (
     lzma.LZMAError,
     gzip.BadGzipFile,
     EOFError,
-    ValueError,  # an invalid number, a name that is not text
+    ValueError,  # an invalid number, a name with an invalid encoding
     # A zip that is encrypted or compressed in an unknown way.
     RuntimeError,
 )
@@ -70,7 +70,7 @@ _DAMAGED_NAMES = frozenset(
 
 
 class Unusable(PermanentHostError):
-    """An error for an archive that is damaged, unsafe to unpack, or of an unknown kind."""
+    """An error for an archive that is damaged, unsafe to unpack, or of an unknown type."""
 
 
 class _Readable(Protocol):
@@ -83,14 +83,14 @@ def everything(path: PurePosixPath) -> bool:
 
 
 def unpack(archive: Path, into: Path, *, root: str = "", keep: Keep = everything) -> None:
-    """Unpack the members below the directory ``root`` of the archive that ``keep`` accepts.
+    """Unpack the members below ``root`` that ``keep`` accepts, from an archive.
 
-    Recognise by their content zip and jar, deb, and tar that is plain or compressed with gzip,
-    bzip2, xz or zstd. ``keep`` gets the path below ``root``. Make all files readable by everybody,
-    because servers run as an unprivileged user. Raise Unusable for an archive that is damaged,
-    reaches outside or unpacks to more than 100 times its size, and HostError where its content
-    would fill the disk. On an error, ``into`` holds a part of the content, which the caller
-    removes.
+    The type is detected from the content: zip and jar, deb, and tar, plain or compressed with gzip,
+    bzip2, xz or zstd. ``keep`` gets the path below ``root``. All files become readable for
+    everybody, because servers run as an unprivileged user. Raise Unusable for an archive that is
+    damaged, reaches outside or unpacks to more than 100 times its size, and HostError if its
+    content would fill the disk. After an error, ``into`` has a part of the content, which the
+    caller removes.
     """
     into.mkdir(mode=0o755, parents=True, exist_ok=True)
     target = _Target(archive, into.resolve(), PurePosixPath(root), keep)
@@ -110,13 +110,13 @@ def unpack(archive: Path, into: Path, *, root: str = "", keep: Keep = everything
 
 def _damaged(archive: Path, error: Exception) -> Unusable:
     return Unusable(
-        f"{archive.name} is damaged or no archive that millrace knows: {error}",
-        hint="get it anew from its publisher; zip, deb, tar (gzip, bzip2, xz, zstd) are known",
+        f"{archive.name} is damaged or of an unknown type: {error}",
+        hint="download it again; supported types are zip, deb, and tar (gzip, bzip2, xz, zstd)",
     )
 
 
 def extract_member(archive: Path, member: str, into: Path) -> Path:
-    """Extract one file of an archive. Raise PermanentHostError when it has no such member."""
+    """Extract one file of an archive. Raise PermanentHostError if there is no such member."""
     name = PurePosixPath(member).name
     unpack(
         archive,
@@ -146,13 +146,13 @@ class _Target:
         self.most_bytes = _ALWAYS_ALLOWED_BYTES + _MOST_TIMES_ITS_SIZE * size_bytes
 
     def count(self, n_bytes: int) -> None:
-        """Add to the unpacked bytes. Raise Unusable where they exceed the archive's limit."""
+        """Add to the unpacked bytes. Raise Unusable beyond the archive's limit."""
         self.n_bytes += n_bytes
         if self.n_bytes > self.most_bytes:
             raise self.unsafe(f"it unpacks to more than {self.most_bytes:,} bytes")
 
     def place(self, member: str) -> Path | None:
-        """Return the path for a member; None when it is not kept."""
+        """Return the target path of a member; None if it is not kept."""
         self.n_members += 1
         if self.n_members > _MOST_MEMBERS:
             raise self.unsafe(f"it has more than {_MOST_MEMBERS:,} members")
@@ -174,7 +174,7 @@ class _Target:
         place.chmod(0o755 if executable else 0o644)
 
     def make_links(self) -> None:
-        """Create the hard links, then the symbolic ones, leaving out those that lead nowhere."""
+        """Create hard links, then symbolic links; leave out dangling ones."""
         for place, source in self.hard_links:
             if source.is_file() and source != place:
                 place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -182,7 +182,7 @@ class _Target:
                 place.hardlink_to(source)
         for place, text in self.links:
             if not text:
-                raise self.unsafe(f"the link {place.name!r} leads to nothing")
+                raise self.unsafe(f"the link {place.name!r} has an empty target")
             self._inside(place.parent, text)
             place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             self._inside(place.parent / text, text)
@@ -195,17 +195,17 @@ class _Target:
                 place.unlink(missing_ok=True)
 
     def _inside(self, path: Path, text: str) -> None:
-        # Not Path.resolve, which gives up on links that lead to each other.
+        # Path.resolve would fail on circular links.
         if "\0" in text or not Path(os.path.realpath(path)).is_relative_to(self.into):
             raise self.outside(text)
 
     def outside(self, member: str) -> Unusable:
-        return self.unsafe(f"{member!r} leaves its directory")
+        return self.unsafe(f"{member!r} leads out of the directory")
 
     def unsafe(self, why: str) -> Unusable:
         return Unusable(
             f"{self.archive.name} is not safe to unpack: {why}",
-            hint="get the archive from its publisher, and compare its checksum",
+            hint="download the archive from its publisher, and verify its checksum",
         )
 
 
@@ -220,7 +220,7 @@ def _unpack_zip(archive: Path, target: _Target) -> None:
             if place is None or member.is_dir():
                 continue
             if member.compress_type not in _OF_ZIPS:
-                raise target.unsafe(f"{member.filename!r} is compressed as no zip of a server is")
+                raise target.unsafe(f"{member.filename!r} uses an unsupported compression method")
             mode = member.external_attr >> 16
             with opened.open(member) as content:
                 if stat.S_ISLNK(mode):
@@ -233,34 +233,34 @@ def _unpack_zip(archive: Path, target: _Target) -> None:
 
 
 class _BoundedHeader(tarfile.TarInfo):
-    """A member of a tar archive that refuses an overlong extended header.
+    """A member of a tar archive that refuses an extended header beyond a limit.
 
-    tarfile reads an extended header (long names, PAX) as a whole before the caller sees the member.
+    tarfile reads an extended header (long names, PAX) completely before the caller sees the member.
     It does the same with the map of a sparse file, which may be endless.
     """
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         if self.type in _EXTENDED and self.size > _MOST_HEADER_BYTES:
-            raise tarfile.ReadError(f"a header of {self.size:,} bytes")
+            raise tarfile.ReadError(f"a header of {self.size:,} bytes is too large")
         if self.type == tarfile.GNUTYPE_SPARSE:
             self._refuse_sparse()
         member: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]
         if len(archive.pax_headers) > _MOST_GLOBAL_FIELDS:
-            raise tarfile.ReadError(f"more than {_MOST_GLOBAL_FIELDS} fields for all members")
+            raise tarfile.ReadError(f"more than {_MOST_GLOBAL_FIELDS} global header fields")
         return member
 
     def _refuse_sparse(self, *_: object) -> NoReturn:
-        raise tarfile.ReadError(f"{self.name!r} is a sparse file, which no server needs")
+        raise tarfile.ReadError(f"{self.name!r} is a sparse file, which is not supported")
 
     # tarfile calls these for the three notations of a sparse file in a PAX header.
     _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _refuse_sparse
 
 
 class _Bounded:
-    """A stream that ends with an error beyond the limit on an archive's unpacked size.
+    """A stream that raises an error beyond the limit on an archive's unpacked size.
 
-    For a tar archive it counts everything, including skipped members and headers; for a zip
-    archive, the members that are written.
+    For a tar archive all bytes count, including skipped members and headers; for a zip archive only
+    the members that are written.
     """
 
     def __init__(self, stream: IO[bytes], target: _Target) -> None:
@@ -302,7 +302,7 @@ def _unpack_tar(archive: Path, target: _Target) -> None:
 
 
 def _decompressed(archive: Path, magic: bytes) -> IO[bytes]:
-    """Return a compressed file's content; unlike tarfile's, never more at once than requested."""
+    """Return a stream of the decompressed content, which reads only as much as requested."""
     if magic.startswith(b"\x1f\x8b"):
         return cast("IO[bytes]", gzip.open(archive))
     if magic.startswith(b"BZh"):
@@ -314,7 +314,7 @@ def _decompressed(archive: Path, magic: bytes) -> IO[bytes]:
 
 @contextmanager
 def _tar_stream(archive: Path, target: _Target) -> Iterator[_Bounded]:
-    """Yield the archive for tarfile; other programs decompress what tarfile cannot read."""
+    """Yield the archive for tarfile; external programs decompress deb and zstd."""
     with archive.open("rb") as file:
         magic = file.read(8)
     purpose = f"to unpack {archive.name}"
@@ -332,7 +332,7 @@ def _tar_stream(archive: Path, target: _Target) -> Iterator[_Bounded]:
         try:
             stream = _Bounded(reader.stdout, target)
             yield stream
-            # tarfile stops at the end mark; a program that cannot write the padding would fail.
+            # tarfile stops at the end marker; a program that cannot write the padding would fail.
             while stream.read(1 << 20):
                 pass
         finally:

@@ -23,7 +23,7 @@ _ASK_LIMIT_S = 120.0
 class VerifyResult:
     """The result of a verification."""
 
-    steps: tuple[tuple[str, float, str], ...]  # that passed: name, seconds, detail
+    steps: tuple[tuple[str, float, str], ...]  # passed steps: name, seconds, detail
     version_reported: str | None
     ok: bool
     reason: str | None = None  # the step that failed, and why
@@ -48,11 +48,10 @@ class _Progress:
 
 
 def verify(server: InstalledServer | AttachedServer, report: Callable[[str], None]) -> VerifyResult:
-    """Boot the server, query it, load into it and stop it.
+    """Boot the server, query it, load data into it and stop it.
 
-    An attached server is only queried and loaded, in a database of its own that is dropped
-    afterwards. ``report`` is called after each step. A failing server is a result; an interruption
-    is raised.
+    An attached server is only queried and loaded, in a temporary database. ``report`` is called
+    after each step. A failure of the server is a result; an interruption is raised.
     """
     progress = _Progress(report)
     try:
@@ -101,23 +100,23 @@ def _quietly(act: Callable[[float], None], limit_s: float) -> str:
 
 
 def _ask_version(instance: ServerClient, progress: _Progress) -> str:
-    """Return the version. Raise TrialFailed unless the server says that it is of its family."""
+    """Return the version. Raise TrialFailed if the server identifies as another family."""
     progress.version, says = instance.family.administration.identity(instance)
     named = instance.server.family
     if not instance.family.matches(says):
         fitting = next(
             (name for name in databases.names() if databases.get(name).matches(says)), None
         )
-        advice = f"; remove it and add it again with --family {fitting}" if fitting else ""
+        advice = f"; remove the server and add it again with --family {fitting}" if fitting else ""
         raise TrialFailed(
-            f"{instance.server.name} is not of the family {named}: it calls itself {says}{advice}"
+            f"{instance.server.name} is not of the family {named}: it identifies as {says}{advice}"
         )
     return progress.version
 
 
 @contextlib.contextmanager
 def _own_database(instance: ServerClient) -> Iterator[str]:
-    """Create a database with an unused name, and drop it afterwards, even after a failed step."""
+    """Create a database with an unused name; drop it at the end, even after a failure."""
     name = f"millrace_verify_{secrets.token_hex(4)}"
     instance.family.administration.create_database(instance, name, _ASK_LIMIT_S)
     try:

@@ -1,8 +1,8 @@
-"""Open HTTP(S) addresses, follow only safe redirects, and leave servers that are too slow.
+"""Open HTTP(S) URLs, follow only safe redirects, and abort transfers that are too slow.
 
 urllib alone follows redirects from HTTPS to HTTP and FTP, and to services that only this host or
-its network reaches, and reads the whole body of a redirect, whatever its length. Its time limit is
-one of each wait, so that a server which sends a byte a second is never left.
+its network can reach. It reads the whole body of a redirect, of any length. Its timeout applies to
+each wait, so a server that sends one byte a second would never time out.
 """
 
 import contextlib
@@ -24,27 +24,27 @@ LEAST_BYTES = 256 << 10  # in a window
 _MOST_WINDOWS = 24 * 60
 _PIECE_BYTES = 1 << 18
 
-# The closeness of an address. A redirect may not lead closer than its first address.
+# The closeness of an address. A redirect must not lead closer than the first address.
 _PUBLIC, _PRIVATE, _THIS_HOST = range(3)
 _CLOSENESS = ("a public address", "an address of a private network", "an address of this host")
 
 
 class RedirectRefused(Exception):
-    """An unsafe redirect; the message says where it leads, and why it is refused."""
+    """An unsafe redirect; the message has its target and the reason."""
 
 
 class Answer:
-    """An answer whose body is read piece by piece."""
+    """A response whose body is read piece by piece."""
 
     def __init__(self, response: http.client.HTTPResponse, refuse_slow: Callable[[], None]) -> None:
         self.status = response.status
-        self.length = response.length  # of the body, None where the server does not say
+        self.length = response.length  # of the body; None if the server does not report it
         self.received_bytes = 0
         self._response = response
         self._refuse_slow = refuse_slow
 
     def read(self) -> bytes:
-        """Return the bytes that have come next, none at the end. Raise the errors of urllib."""
+        """Return the next bytes that arrived, empty at the end. Raise the errors of urllib."""
         piece = self._response.read1(_PIECE_BYTES)
         self.received_bytes += len(piece)
         if not piece:
@@ -56,11 +56,11 @@ class Answer:
 def open_address(
     request: urllib.request.Request, *, timeout_s: float, is_verified: bool
 ) -> Iterator[Answer]:
-    """Send ``request`` to an HTTP or HTTPS address, and provide the answer.
+    """Send ``request`` to an HTTP or HTTPS URL, and yield the response.
 
-    ``is_verified`` says that a checksum verifies the content, so that plain HTTP may transfer it
-    from another host. Raise RedirectRefused, and the errors of urllib; TimeoutError also for a
-    server that sends too little in a minute.
+    ``is_verified``: the content has a checksum, so plain HTTP from another host is acceptable.
+    Raise RedirectRefused, and the errors of urllib; TimeoutError also for a server that sends too
+    little in a minute.
     """
     journey = _Journey(_closeness_by_name(request.full_url), is_verified)
     opener = urllib.request.build_opener(_Redirects(journey), _Checked(journey))
@@ -75,19 +75,19 @@ def open_address(
 
 
 def without_secrets(url: str) -> str:
-    """Return an address without user, password, query and fragment, which may contain tokens."""
+    """Return a URL without user, password, query and fragment, which may contain secrets."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 @dataclass
 class _Journey:
-    """The requests for one answer; ``closeness`` is that of the first server."""
+    """A request and its redirects; ``closeness`` is that of the first server."""
 
     closeness: int
     is_verified: bool
     n_redirects: int = 0
-    # Descriptors by which another thread can end the connections.
+    # Sockets by which another thread can end the connections.
     connections: list[socket.socket] = field(default_factory=list)
 
     def check(self, url: str, closeness: int) -> None:
@@ -146,8 +146,8 @@ class _Watch(threading.Thread):
     def refuse_slow(self) -> None:
         if self._is_slow:
             raise TimeoutError(
-                f"the server sends fewer than {LEAST_BYTES >> 10} KiB in {WINDOW_S:g} s, or longer "
-                "than a day"
+                f"the transfer is slower than {LEAST_BYTES >> 10} KiB in {WINDOW_S:g} s, or takes "
+                "longer than a day"
             )
 
 
@@ -181,8 +181,8 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
             journey.is_verified or is_this_host(after.hostname or "")
         ):
             raise RedirectRefused(
-                f"it redirects to {without_secrets(newurl)}, and no checksum verifies what comes "
-                "over plain HTTP"
+                f"it redirects to {without_secrets(newurl)}: plain HTTP is not safe without a "
+                "checksum"
             )
         journey.check(newurl, _closeness_by_name(newurl))
         request = super().redirect_request(req, fp, code, msg, headers, newurl)
@@ -192,7 +192,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 class _Connection(http.client.HTTPConnection):
-    """A connection whose peer is checked before a request or a handshake, unless it is a proxy."""
+    """A connection whose peer is checked before anything is sent, unless that is a proxy."""
 
     journey: _Journey
     url: str
@@ -240,7 +240,7 @@ def _closeness_by_name(url: str) -> int:
 
 
 def _closeness(address: str) -> int:
-    """Return the closeness of an IP address; a name counts as public until it is resolved."""
+    """Return the closeness of an IP address; an unresolved name counts as public."""
     try:
         ip = ipaddress.ip_address(address)
     except ValueError:

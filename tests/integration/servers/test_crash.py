@@ -108,7 +108,7 @@ def test_slow_stop_is_killed_and_reported(instance_of: InstanceOf) -> None:
     with instance_of("mysql-5.6.24") as instance:
         assert instance.pid is not None
         os.kill(instance.pid, signal.SIGSTOP)
-        with pytest.raises(TrialFailed, match="so it was killed"):
+        with pytest.raises(TrialFailed, match="so killed"):
             instance.stop(0.1)
         assert instance.pid is None
 

@@ -190,7 +190,7 @@ def test_a_trial_whose_snapshot_cannot_be_kept_goes_on_with_what_it_loaded(
     assert "restore" not in step_names(result)
     [instance] = result.instances
     assert instance.facts.snapshot is None
-    assert "snapshots may take" in str(instance.facts.snapshot_not_kept)
+    assert "exceeds the limit for snapshots" in str(instance.facts.snapshot_not_kept)
     assert measured(result)["transactions"] > 0
 
 

@@ -123,4 +123,4 @@ def test_a_limit_that_is_not_a_size_is_refused_though_there_is_no_snapshot(
     monkeypatch.setenv("MILLRACE_SNAPSHOTS_LIMIT", "lots")
     _, err = call("list", status=2)
     assert "MILLRACE_SNAPSHOTS_LIMIT" in err
-    assert "write a size such as 50G" in err
+    assert "use a size such as 50G" in err

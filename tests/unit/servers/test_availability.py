@@ -46,7 +46,7 @@ def test_a_suite_means_the_newest_that_it_serves(monkeypatch: pytest.MonkeyPatch
     serving(monkeypatch, VERSION, "1:11.8.6-0+deb13u1")
     assert availability.newest(SUITE) == Deb("trixie", "mariadb-server-core", VERSION)
     serving(monkeypatch)
-    with pytest.raises(NotServed, match="has no package mariadb-server-core any more"):
+    with pytest.raises(NotServed, match="no longer has a package mariadb-server-core"):
         availability.newest(SUITE)
 
 
@@ -58,9 +58,9 @@ def test_only_an_installation_takes_the_name_of_a_suite() -> None:
         lambda name: install.require_known([name]),
         lambda name: added.add_attached(name, "mysql", "mysql://me@db.test/"),
     ):
-        with pytest.raises(UserError, match=r"not an exact server|a name of the catalogue"):
+        with pytest.raises(UserError, match=r"not a fixed version|the catalogue already has"):
             act("mariadb-trixie")
-    with pytest.raises(UserError, match="not an exact server") as caught:
+    with pytest.raises(UserError, match="not a fixed version") as caught:
         install.find("mariadb-trixie")
     assert "millrace servers install mariadb-trixie" in str(caught.value.hint)
     assert "mariadb-trixie" not in {row.name for row in install.list_servers()}

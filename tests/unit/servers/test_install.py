@@ -58,14 +58,14 @@ def test_all_unknown_names_are_reported_together() -> None:
         "unknown server 'wrong'",
         "unknown server 'mysql-5.6.25'",
     ]
-    with pytest.raises(UserError, match="needs no installing"):
+    with pytest.raises(UserError, match="nothing to install"):
         install.install("cloud")
 
 
 def test_a_server_that_is_not_installed_can_be() -> None:
     with pytest.raises(UserError) as caught:
         install.find("mysql-5.6.24")
-    assert caught.value.hint == "millrace servers install mysql-5.6.24"
+    assert caught.value.hint == "run `millrace servers install mysql-5.6.24`"
     with pytest.raises(UserError, match="not installed"):
         install.remove("mysql-5.6.24")
 
@@ -124,7 +124,7 @@ def test_a_program_of_another_version_is_not_installed(
     tree = small_servers.tree(tmp_path / "tree", "5.7.98")
     archive = small_servers.tarball(tree, tmp_path / "v.tar.gz")
     monkeypatch.setattr(catalogue, "entries", lambda: offered(archive))
-    with pytest.raises(HostError, match=r"says that it is 5\.7\.98, not 5\.7\.99"):
+    with pytest.raises(HostError, match=r"expected version 5\.7\.99, .* reports 5\.7\.98"):
         install.install("mysql-5.7.99")
     assert left_in(paths.cache_dir() / "servers") == set()
 
@@ -201,7 +201,7 @@ def test_a_cache_that_cannot_be_written_is_named(
 
 def test_a_full_disk_is_named() -> None:
     with (
-        pytest.raises(HostError, match=r"this is not possible: No space left on device"),
+        pytest.raises(HostError, match=r"this failed: No space left on device"),
         refusals_as_errors("this"),
         Path("/dev/full").open("wb", buffering=0) as full,
     ):
@@ -213,7 +213,7 @@ def test_a_tarball_is_added_and_forgotten(archive: Path) -> None:
     assert install.find("mine") == server
     assert server.provenance.source == f"tarball:{archive}"
     assert archive.is_file(), "the user's own file stays"
-    with pytest.raises(UserError, match="there is a server mine already"):
+    with pytest.raises(UserError, match="a server mine already exists"):
         added.add_tarball("mine", "mysql", str(archive))
     install.remove("mine")
     assert left_in(paths.state_dir() / "servers") == set()
@@ -250,7 +250,7 @@ def test_a_checksum_that_is_none_is_refused_before_any_download() -> None:
     with small_origin.serving({"/v.tar.gz": b"content"}) as origin:
         address = f"{origin.address}/v.tar.gz"
         for sha256 in ("", "abc", "g" * 64, "0" * 63):
-            with pytest.raises(UserError, match="is no SHA-256"):
+            with pytest.raises(UserError, match="is not a SHA-256"):
                 added.add_tarball("mine", "mysql", address, sha256=sha256)
         assert origin.asked == []
         with pytest.raises(UserError, match="wrong checksum"):
@@ -346,7 +346,7 @@ def make_script(tree: Path) -> None:
         (make_script, "mysql", "no server program"),
         (break_messages, "mysql", r"no english/errmsg\.sys in"),
         (break_tables, "mysql", r"no mysql_system_tables\.sql"),
-        (lambda tree: None, "mariadb", "of the family mysql, not mariadb"),
+        (lambda tree: None, "mariadb", "of the family mariadb, .* reports mysql"),
         (lambda tree: None, "oracle", "unknown family 'oracle'"),
     ],
 )
@@ -386,7 +386,7 @@ def test_no_token_of_an_address_is_kept_or_shown(archive: Path) -> None:
         record = (paths.state_dir() / "servers/mine").rglob("*.json")
         assert not [file for file in record if b"s3cret" in file.read_bytes()]
         for wrong in (f"/none.tar.gz{query}", f"/v.tar.gz{query}&sig=s3cret"):
-            with pytest.raises(MillraceError, match="could not be downloaded") as caught:
+            with pytest.raises(MillraceError, match=r"^downloading .* failed") as caught:
                 added.add_tarball("other", "mysql", f"{origin.address}{wrong}")
             assert "s3cret" not in str(caught.value)
     install.remove("mine")
@@ -396,7 +396,7 @@ def test_no_token_of_an_address_is_kept_or_shown(archive: Path) -> None:
     ("location", "said"),
     [
         ("http://host.test/v.tar.gz", "plain HTTP"),
-        ("https://user:s3cret@host.test/v.tar.gz", "no user name or password"),
+        ("https://user:s3cret@host.test/v.tar.gz", "user name or password"),
     ],
 )
 def test_an_address_that_is_not_safe_is_refused_before_any_download(

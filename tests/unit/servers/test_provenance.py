@@ -148,7 +148,7 @@ def test_files_that_could_not_be_recorded_are_refused(
     layout = manifest.Layout("x", "x/bin/mysqld", "x/share")
     nothing = observed(small_servers.program(tmp_path / "mysqld", "5.7.1"))
     written = manifest.Manifest("mine", "mysql", "5.7.44", layout, nothing, files)
-    with pytest.raises(PermanentHostError, match="names of files that cannot be recorded"):
+    with pytest.raises(PermanentHostError, match="file names that cannot be stored"):
         manifest.write(written, tmp_path)
     assert manifest.read(tmp_path) is None
 

@@ -80,7 +80,7 @@ def test_what_reaches_outside_is_refused(kind: str, tmp_path: Path) -> None:
             [("a", tarfile.SYMTYPE, "a"), ("a/a/a", tarfile.SYMTYPE, "a")],
             r"odd\.tar\.gz is damaged",
         ),
-        ([("share/x", tarfile.SYMTYPE, "")], "the link 'x' leads to nothing"),
+        ([("share/x", tarfile.SYMTYPE, "")], "the link 'x' has an empty target"),
     ],
     ids=["a device", "links that lead to each other", "a link to nothing"],
 )
@@ -290,7 +290,7 @@ def test_a_link_in_a_zip_is_a_short_text(tmp_path: Path) -> None:
 
 def test_non_archive_is_refused(tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text("<html>not found</html>" * 100)
-    with pytest.raises(HostError, match=r"page\.html is damaged or no archive"):
+    with pytest.raises(HostError, match=r"page\.html is damaged or of an unknown type"):
         unpack(tmp_path / "page.html", tmp_path / "target")
 
 
@@ -299,7 +299,7 @@ def test_a_program_that_is_needed_to_unpack_is_named(
 ) -> None:
     (tmp_path / "a.tar.zst").write_bytes(b"\x28\xb5\x2f\xfd")
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(HostError, match="zstd is needed to unpack"):
+    with pytest.raises(HostError, match="zstd is not installed"):
         unpack(tmp_path / "a.tar.zst", tmp_path / "target")
 
 
@@ -404,7 +404,7 @@ def test_headers_of_many_members_are_not_kept(tmp_path: Path) -> None:
 def test_a_zip_that_is_compressed_in_an_unusual_way_is_refused(tmp_path: Path, kind: int) -> None:
     with zipfile.ZipFile(tmp_path / "a", "w", kind) as opened:
         opened.writestr("bin/mysqld", "x")
-    with pytest.raises(Unusable, match="'bin/mysqld' is compressed as no zip of a server is"):
+    with pytest.raises(Unusable, match="'bin/mysqld' uses an unsupported compression method"):
         unpack(tmp_path / "a", tmp_path / "into")
 
 
@@ -428,7 +428,7 @@ def test_many_fields_for_all_members_are_refused(tmp_path: Path) -> None:
     archive = tmp_path / "a.tar"
     member = tarfile.TarInfo("a").tobuf(tarfile.USTAR_FORMAT)
     archive.write_bytes(_extended(tarfile.XGLTYPE, fields) + member + b"\0" * 2048)
-    with pytest.raises(Unusable, match="fields for all members"):
+    with pytest.raises(Unusable, match="global header fields"):
         unpack(archive, tmp_path / "into")
 
 
@@ -451,5 +451,5 @@ def test_an_archive_that_would_fill_the_disk_is_not_unpacked(
     archive = make_tar(tmp_path / "a.tar.gz", [("a", tarfile.REGTYPE, "x")])
     usage = shutil.disk_usage(tmp_path)._replace(free=1)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(HostError, match=r"unpacking a\.tar\.gz wants 1 bytes more"):
+    with pytest.raises(HostError, match=r"unpacking a\.tar\.gz needs 1 more bytes"):
         unpack(archive, tmp_path / "into")

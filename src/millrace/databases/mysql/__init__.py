@@ -1,7 +1,7 @@
 """Provide the families MySQL and MariaDB.
 
-Differences of family and version are TOML data; what both share is in mysqld.toml. Only this
-package knows the client library PyMySQL.
+Differences between families and versions are TOML data; what both share is in mysqld.toml. The
+client library PyMySQL is used only here.
 """
 
 from pathlib import Path

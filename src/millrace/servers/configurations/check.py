@@ -22,7 +22,7 @@ _OPTION = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
 def about(name: str) -> str:
-    """Return the option that a spelling refers to: ``log_bin`` for ``skip_log_bin``."""
+    """Return the option that a spelling means: ``log_bin`` for ``skip_log_bin``."""
     return databases.option_forms(name)[-1]
 
 
@@ -30,7 +30,7 @@ def check(
     definitions: Mapping[str, Mapping[str, object]],
     known: Mapping[str, Mapping[str, object]] | None = None,
 ) -> list[Diagnostic]:
-    """Return the diagnostics of ``definitions``, which may also extend those in ``known``."""
+    """Return the errors in ``definitions``, which may also extend those in ``known``."""
     everything = {**(known or {}), **definitions}
     diagnostics: list[Diagnostic] = []
     for name, definition in definitions.items():
@@ -66,7 +66,7 @@ def _when(where: str, when: Mapping[str, object]) -> Iterator[Diagnostic]:
     if when.get("family") not in FAMILIES:
         yield Diagnostic(f"{where}.family", "is missing or unknown", " or ".join(FAMILIES))
     if not isinstance(why := when.get("why"), str) or not why.strip():
-        yield Diagnostic(f"{where}.why", "is missing", "the reason in words; reports show it")
+        yield Diagnostic(f"{where}.why", "is missing", "the reason in words, for reports")
     if not {"from", "below"} & when.keys():
         yield Diagnostic(
             where, "names no version", "from or below, or a table of the family instead"
@@ -92,7 +92,9 @@ def _sections(where: str, tables: Mapping[str, object]) -> Iterator[Diagnostic]:
             place = f"{where}.{section}.{name}"
             yield from _option(place, name, value)
             if (option := about(name)) in seen:
-                yield Diagnostic(place, f"sets the same option as {seen[option]}", "one of the two")
+                yield Diagnostic(
+                    place, f"sets the same option as {seen[option]}", "only one of the two"
+                )
             seen[option] = f"{section}.{name}"
 
 
@@ -114,46 +116,46 @@ def _option(place: str, name: str, value: object) -> Iterator[Diagnostic]:
 
 
 def _refusals(rules: Options, name: str, value: str) -> Iterator[tuple[str, str]]:
-    """Yield why no server of millrace's may have the option, and what is expected instead.
+    """Yield why millrace refuses the option, and what is expected instead.
 
-    An experiment may be somebody else's: no option of it leads to files of the user.
+    An experiment may come from somebody else, so its options must not access files of the user.
     """
     forms = rules.forms(name)
     if rules.administrative.intersection(forms):
         yield "is set by millrace for each instance", "no such line"
     if needs_others(rules, forms):
-        yield "belongs to a cluster, and millrace runs single servers", "no such line"
+        yield "is for clusters, and millrace runs single servers", "no such line"
     if rules.own_files.isdisjoint(forms) and rules.leads_away(name, value):
-        expected = "a path relative to the data directory that stays in it, or no such line"
-        yield "leads out of the server's own directories", expected
+        expected = "a relative path inside the data directory, or no such line"
+        yield "is a path outside of the server's own directories", expected
     if not value.isprintable():
         yield "has control characters", "printable text"
     if len(value) > _LONGEST_VALUE:
-        yield f"has {len(value)} characters", f"at most {_LONGEST_VALUE}"
+        yield f"has {len(value)} characters", f"at most {_LONGEST_VALUE} characters"
 
 
 def needs_others(rules: Options, forms: Iterable[str]) -> bool:
-    """Return whether an option, in these forms, is one that only several servers together have."""
+    """Return whether the option, in any of its forms, works only in a cluster."""
     return any(fnmatchcase(form, each) for form in forms for each in rules.needs_others)
 
 
 def check_varied_option(place: str, name: str, level: object) -> Iterator[Diagnostic]:
-    """Yield the diagnostics of a varied option at one of its levels.
+    """Yield the errors of a varied option at one of its levels.
 
-    True and false switch the option on and off (``--NAME``, ``--skip-NAME``), which every server
-    understands for each of its switches; so the name must be that of the switch itself.
+    True and false switch the option on and off (``--NAME``, ``--skip-NAME``). The name must be that
+    of the switch itself, since every server accepts both forms of it.
     """
     normal, switch = option_name(name), about(name)
     if normal != name:
         yield Diagnostic(place, f"{name!r} is another spelling of {normal!r}", f"options.{normal}")
     elif any(rules.is_loose(name) for rules in rules_of_all()):
-        why = "a varied option is left out anyway where a server does not know it"
+        why = "a varied option does not need the prefix loose"
         yield Diagnostic(place, why, f"options.{switch}")
     elif isinstance(level, dict):
         yield Diagnostic(place, "has a value of the wrong type", "text, a number, true or false")
     elif isinstance(level, bool) and switch != name:
         expected = f"options.{switch}, true for on and false for off"
-        yield Diagnostic(place, f"{name!r} is the switch {switch!r} the other way round", expected)
+        yield Diagnostic(place, f"{name!r} is the negated form of the switch {switch!r}", expected)
     else:
         yield from _option(place, name, True if isinstance(level, bool) else level)
 
@@ -198,7 +200,7 @@ def _lineage(
             return
         if parent in seen:
             circle = " extends ".join((*seen, parent))
-            yield Diagnostic(f"{where}.extends", f"goes in a circle: {circle}", "a chain that ends")
+            yield Diagnostic(f"{where}.extends", f"extends itself: {circle}", "no cycle")
             return
         seen.append(parent)
 

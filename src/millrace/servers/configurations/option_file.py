@@ -1,8 +1,9 @@
-"""Make a configuration of an option file, such as a my.cnf, that was written for another host.
+"""Make a configuration from an option file, such as a my.cnf, that was written for another host.
 
-Every option is optional, so that a server which does not know it goes without. What cannot be true
-of an instance on this host is left out, with the reason: what millrace sets, other hosts' paths,
-what needs a cluster. Of files that the server makes, such as its logs, the name stays.
+Every option is optional: a server that does not know an option runs without it. Options that cannot
+apply to an instance on this host are left out, with the reason: options that millrace sets, paths
+of the other host, cluster options. For files that the server creates, such as logs, only the file
+name is used.
 """
 
 import re
@@ -18,7 +19,7 @@ from millrace.model.servers import option_name
 from millrace.servers.configurations.check import FAMILIES, about, needs_others, rules_of_all
 
 LEFT_OUT = "left_out"
-"""The key of a definition for what was left out of the file: its value, and why, by option."""
+"""The key of a definition for options that were left out: value and reason, by option."""
 
 _SERIES = r"(\d{1,3})\.(\d{1,3})"
 _PATH = re.compile(r"/|\\\\|[A-Za-z]:[\\/]")
@@ -36,7 +37,7 @@ _Section = tuple[str | None, str | None]
 
 @dataclass
 class _Draft:
-    """The options that count, by section; a later line replaces an earlier one in all sections."""
+    """The options that apply, by section; a later line replaces earlier ones in all sections."""
 
     sections: dict[_Section, dict[str, str | bool]] = field(default_factory=dict)
     left_out: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -50,9 +51,9 @@ class _Draft:
 
 
 def definition_of_option_file(text: str, source: str) -> dict[str, Any]:
-    """Return the definition of the configuration in an option file's text.
+    """Return the configuration's definition from the text of an option file.
 
-    ``source`` names the file. Raise ValidationError with every line that cannot be read.
+    ``source`` names the file. Raise ValidationError with every line that cannot be parsed.
     """
     read = {family: databases.get(family).options.parse_file(text) for family in FAMILIES}
     draft = _Draft()
@@ -72,19 +73,20 @@ def definition_of_option_file(text: str, source: str) -> dict[str, Any]:
     for line, include in includes.items():
         draft.left_out[include] = {
             "value": "",
-            "why": f"line {line} includes other files, which are not read; copy their options here",
+            "why": f"line {line} includes other files, which millrace does not read; copy their "
+            "options into this file",
         }
     return {"title": source, **_tables(draft), LEFT_OUT: draft.left_out}
 
 
 def left_out_of(definition: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return what was left out of the option file of a definition; None where it has none."""
+    """Return the options that an option file's definition left out; None if there are none."""
     found: Mapping[str, Any] | None = definition.get(LEFT_OUT)
     return found
 
 
 def notes_on(name: str, definition: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a note for each reason for which options of an option file were left out."""
+    """Yield one note per reason for which options of an option file were left out."""
     reasons: dict[str, list[str]] = {}
     for option, left in definition.get(LEFT_OUT, {}).items():
         reasons.setdefault(left["why"], []).append(option)
@@ -93,7 +95,7 @@ def notes_on(name: str, definition: Mapping[str, Any]) -> Iterator[str]:
 
 
 def line_of(name: str, value: str | None, text: str, family: str) -> int | None:
-    """Return the line of an option file's text that gives an option its value for a family."""
+    """Return the line number where an option file sets an option for a family; None if absent."""
     rules = databases.get(family).options
     lines = [
         option.line
@@ -106,9 +108,9 @@ def line_of(name: str, value: str | None, text: str, family: str) -> int | None:
 
 
 def local_value(name: str, value: str | None) -> str | None:
-    """Return an option's value without the directories of a file that the server makes.
+    """Return an option's value, reduced to the file name if the server creates that file.
 
-    None, a bare flag, where a directory alone is named.
+    Return None (a bare flag) if the value is only a directory.
     """
     if value is None or all(r.own_files.isdisjoint(r.forms(name)) for r in rules_of_all()):
         return value
@@ -125,7 +127,7 @@ def _sections_of(rules: Options, family: str, group: str) -> Iterator[_Section]:
 
 
 def _joined(sections: list[_Section]) -> list[_Section]:
-    """Return one section for all families where every one of them reads a group."""
+    """Return one section for all families if each of them reads the group."""
     families = {family for family, _ in sections}
     series = sections[0][1]
     return [(None, None)] if series is None and families == set(FAMILIES) else sections
@@ -135,7 +137,7 @@ def _put(draft: _Draft, option: FileOption, sections: list[_Section]) -> None:
     name = option_name(option.name)
     why = _why_left_out(name, option.value)
     if why is not None:
-        # Only of paths and addresses is the value of use; others may be a secret.
+        # Only values that are paths or addresses are kept; others may be secrets.
         shown = (option.value or "")[:_LONGEST_VALUE] if why in _SHOWN else ""
         draft.left_out[name] = {"value": shown, "why": why}
         return
@@ -146,7 +148,7 @@ def _put(draft: _Draft, option: FileOption, sections: list[_Section]) -> None:
 
 
 def _add_needs(draft: _Draft) -> None:
-    """Add the options without which a server with those of the file would not start."""
+    """Add the options that a server needs to start with the options of the file."""
     for rules in rules_of_all():
         given = {about(name) for options in draft.sections.values() for name in options}
         for option, needed in rules.needs.items():
@@ -156,7 +158,7 @@ def _add_needs(draft: _Draft) -> None:
 
 
 def _why_left_out(name: str, value: str | None) -> str | None:
-    """Return why an option cannot be true of an instance here; None where it can."""
+    """Return why an option cannot apply to an instance on this host; None if it can."""
     reasons = (
         why for rules in rules_of_all() for why in _reasons(rules, rules.forms(name), value or "")
     )
@@ -165,13 +167,13 @@ def _why_left_out(name: str, value: str | None) -> str | None:
 
 def _reasons(rules: Options, forms: tuple[str, ...], value: str) -> Iterator[str]:
     if any(fnmatchcase(form, each) for form in forms for each in rules.secrets):
-        yield "it may hold a secret, which a run would store"
+        yield "its value may be a secret, which a run would store"
     if rules.administrative.intersection(forms):
         yield _OURS
     if needs_others(rules, forms):
         yield "it needs a cluster, and millrace runs one server"
     if rules.read_only.intersection(forms):
-        yield "no table could be loaded"
+        yield "it makes the server read-only, so no table could be loaded"
     if len(value) > _LONGEST_VALUE:
         yield f"its value is longer than {_LONGEST_VALUE} characters"
     if not value.isprintable():
@@ -180,11 +182,11 @@ def _reasons(rules: Options, forms: tuple[str, ...], value: str) -> Iterator[str
     if is_elsewhere and not rules.own_files.intersection(forms):
         yield _ELSEWHERE
     if _FORMULA.search(value):
-        yield "a formula of a cloud's parameter group"
+        yield "its value is a formula of a cloud provider's parameter group"
 
 
 def _covers(section: _Section, other: _Section) -> bool:
-    """Return whether a line of ``section`` counts wherever one of ``other`` does."""
+    """Return whether a line of ``section`` applies wherever a line of ``other`` does."""
     return all(mine is None or mine == its for mine, its in zip(section, other, strict=True))
 
 

@@ -31,11 +31,11 @@ VARIED = "factor"
 
 
 Definition = Mapping[str, object]
-"""A configuration as it is written; ``check`` has found no error in it."""
+"""A configuration as written, without errors (see ``check``)."""
 
 
 class SizeRule(TypedDict):
-    """A size that scales with the data, within a share of the host's memory."""
+    """A size that scales with the data, up to a share of the host's memory."""
 
     published: str
     per_data_byte: float
@@ -58,7 +58,7 @@ _When = TypedDict(
 
 @dataclass(frozen=True)
 class _Section:
-    """A part of a definition that applies to the server; ``label`` is its options' layer."""
+    """A part of a definition that applies to the server; ``label`` names the options' layer."""
 
     label: str
     tables: _Tables
@@ -67,14 +67,14 @@ class _Section:
 
 @dataclass
 class _Draft:
-    """The options while layers are applied, by the option that each refers to."""
+    """The options while layers are applied, by the option that each spelling means."""
 
     options: dict[str, Option] = field(default_factory=dict)
     left_out: dict[str, LeftOut] = field(default_factory=dict)
 
 
 def lineage(name: str, definitions: Mapping[str, Definition]) -> tuple[str, ...]:
-    """Return the configuration's name and those it extends, lowest first."""
+    """Return the configuration's name and the names that it extends, the base first."""
     if name not in definitions:
         raise UserError(
             f"unknown configuration {name!r}{did_you_mean(name, definitions)}",
@@ -93,11 +93,11 @@ def resolve(
     data_bytes: int,
     host_memory_bytes: int,
 ) -> Configuration:
-    """Return the options that ``name`` requests from a server of ``family`` and ``version``.
+    """Return the options that configuration ``name`` requests from a server.
 
-    A version is ``10.11.19``, for example. An attached server's is None: no ``when`` applies,
-    because nothing is set there. ``definitions`` are checked (see ``check``); ``data_bytes`` is the
-    size of the data. Options keep their first position; a higher layer replaces the value of a
+    ``version`` is such as ``10.11.19``; None for an attached server, to which no ``when`` applies
+    because millrace sets nothing there. ``definitions`` have passed ``check``; ``data_bytes`` is
+    the size of the data. Options keep their first position. A higher layer replaces the value of a
     lower one, also across spellings (``skip_log_bin`` over ``log_bin``). Options that a ``when``
     removes are in ``left_out``, with the reason.
     """
@@ -113,14 +113,14 @@ def resolve(
 
 
 def _leave_out_what_exceeds(draft: _Draft, rules: Options, host_memory_bytes: int) -> None:
-    """Leave out optional blocks of memory that are larger than the memory of this host."""
+    """Drop optional options that set a memory size larger than this host's memory."""
     for key, option in list(draft.options.items()):
         if not option.optional or rules.memory.isdisjoint(rules.forms(option.name)):
             continue
         size = _bytes_of(option.value)
         if size is not None and size > host_memory_bytes:
             has = readable_size(host_memory_bytes)
-            reason = f"{option.value} is more than the {has} of this host that the server may have"
+            reason = f"{option.value} is more than the {has} of memory that a server may use here"
             draft.left_out[key] = LeftOut(draft.options.pop(key), reason)
 
 
@@ -131,10 +131,10 @@ def laid_over(
     layer: str = VARIED,
     optional: bool = True,
 ) -> Configuration:
-    """Return the configuration with an experiment's options of a layer on top, by their names.
+    """Return the configuration with a layer of an experiment's options on top, by name.
 
-    A server that does not know an ``optional`` one goes without it, and reports say so. True
-    switches an option on and false off, even if its default differs between versions: ``log_bin``.
+    A server that does not know an ``optional`` option runs without it, and reports say so. True
+    switches an option on and False off, even if the default differs between versions: ``log_bin``.
     """
     options = {about(option.name): option for option in configuration.options}
     left_out = {about(left.option.name): left for left in configuration.left_out}
@@ -150,7 +150,7 @@ def laid_over(
 
 
 def _bytes_of(value: str | None) -> int | None:
-    """Return the bytes of a size, None for what is not one."""
+    """Return the bytes of a size; None if the value is not a size."""
     try:
         return parse_size(value or "")
     except ValueError:
@@ -212,11 +212,11 @@ def load_builtin() -> Mapping[str, Definition]:
 
 
 _MIB = 1 << 20
-_GRAINS = ((128 * _MIB, 16 * _MIB), (1024 * _MIB, 128 * _MIB))  # of sizes below the first
+_GRAINS = ((128 * _MIB, 16 * _MIB), (1024 * _MIB, 128 * _MIB))  # of sizes below the first number
 
 
 def scaled(rule: SizeRule, *, data_bytes: int, host_memory_bytes: int) -> str:
-    """Return the size, such as ``4G``, that a checked rule gives for this data and host."""
+    """Return the size, such as ``4G``, that a valid rule gives for this data and host."""
     published, minimum = parse_size(rule["published"]), parse_size(rule["minimum"])
     size = min(published, max(minimum, _rounded(rule["per_data_byte"] * data_bytes, math.ceil)))
     share = rule.get("host_memory_share")

@@ -1,4 +1,4 @@
-"""Close directories in which a server may have put anything, and open single files there."""
+"""Deny other users access to directories that a server filled, and open single files there."""
 
 import os
 import stat
@@ -9,20 +9,21 @@ _OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 def close_tree(directory: Path) -> None:
-    """Take ownership of a directory and all directories below it, and deny others access.
+    """Take ownership of a directory tree, and deny other users access to it.
 
-    A server may have let another user into a directory, who still has a descriptor of it: closing
-    the top does not shut that user out. Each directory is therefore closed before its names are
-    read, and is opened in one that is closed already. After that nobody can replace a name, so
-    paths below ``directory`` are reliable. No link is followed. Raise OSError.
+    A server may have let another user into a directory who still has a file descriptor of it.
+    Closing only the top would not shut that user out. Each directory is therefore closed before its
+    entries are read, and is opened through a parent that is closed already. Afterwards nobody else
+    can replace an entry, so paths below ``directory`` are reliable. Symbolic links are not
+    followed. Raise OSError.
     """
     _walk(directory, _close)
 
 
 def give_tree(directory: Path, uid: int, gid: int) -> None:
-    """Give a closed directory and everything below it to a user.
+    """Make a user the owner of a closed directory tree.
 
-    Leave out files with several names (hard links), which may be anybody's. Raise OSError.
+    Skip files with several hard links, which may belong to somebody else. Raise OSError.
     """
 
     def give(descriptor: int) -> list[str]:
@@ -41,13 +42,13 @@ def give_tree(directory: Path, uid: int, gid: int) -> None:
 
 
 def give(path: Path, uid: int | None) -> None:
-    """Make a user, and the group of the same number, the owner of a file, directory or link."""
+    """Make a user, and the group with the same id, the owner of a file, directory or link."""
     if uid is not None:
         os.chown(path, uid, uid, follow_symlinks=False)
 
 
 def open_without_links(path: str | Path, flags: int) -> int:
-    """Open exactly this file, without blocking: a link that a server left may lead anywhere."""
+    """Open a file without following a symbolic link and without blocking (as an opener)."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
 
 
@@ -59,14 +60,14 @@ def _close(descriptor: int) -> list[str]:
 
 
 def _walk(directory: Path, visit: Callable[[int], list[str]]) -> None:
-    """Visit a directory and all below it, each before those in it.
+    """Call ``visit`` for a directory and all directories below it, parents first.
 
-    ``visit`` takes a descriptor and returns the names of the subdirectories to visit. Only two
-    descriptors are open at a time, whatever the depth and number of directories.
+    ``visit`` takes a file descriptor and returns the names of the subdirectories to visit. Only two
+    file descriptors are open at a time, whatever the depth and number of directories.
     """
     at = os.open(directory, _OPEN_DIRECTORY)
     try:
-        waiting = [visit(at)]  # names of directories, a list a level
+        waiting = [visit(at)]  # directory names, one list per level
         while waiting[0] or len(waiting) > 1:
             down = bool(waiting[-1])
             following = os.open(waiting[-1].pop() if down else "..", _OPEN_DIRECTORY, dir_fd=at)

@@ -50,7 +50,7 @@ _CLONE_NEWNET = 0x40000000
 _PR_SET_NO_NEW_PRIVS = 38
 
 _LANDLOCK_VERSION_FLAG = _LANDLOCK_PATH_BENEATH = 1
-_LANDLOCK_NEEDED = 2  # earlier ones allow no rename into another directory
+_LANDLOCK_NEEDED = 2  # earlier versions forbid renaming into another directory
 _TRUNCATE_SINCE = 3
 _WRITE_FILE = 1 << 1
 _REMOVE = 1 << 4 | 1 << 5  # a directory; a file
@@ -58,7 +58,7 @@ _TRUNCATE = 1 << 14
 # Create, link and rename directories, files, sockets, pipes and links; and devices.
 _MAKE = sum(1 << bit for bit in (7, 8, 9, 10, 12, 13))
 _MAKE_DEVICE = 1 << 6 | 1 << 11
-# Every program may write here, if its user may.
+# Every program may write here, subject to the permissions of its user.
 _WRITABLE = tuple(map(Path, ("/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/proc")))
 
 
@@ -74,11 +74,11 @@ def popen(
     stderr: IO[bytes],
     network: bool = True,
 ) -> subprocess.Popen[bytes]:
-    """Start a program in its own session, as the user ``uid`` and confined to ``writable``.
+    """Start a program in its own session, as the user ``uid``, with write access to ``writable``.
 
-    ``writable`` are directories. Where ``uid`` is None, the program runs as this user, confined by
-    Landlock alone; else, without ``network`` it reaches no other process by TCP or UDP. Leave out a
-    layer that this host does not allow (``lacking``). Raise the errors of Popen.
+    ``writable`` are directories. If ``uid`` is None, the program runs as this user, confined by
+    Landlock alone. Otherwise, without ``network`` the program reaches no other process by TCP or
+    UDP. Layers that this host does not allow (``lacking``) are left out. Raise the errors of Popen.
     """
 
     def start() -> subprocess.Popen[bytes]:
@@ -100,7 +100,7 @@ def popen(
 
 
 def lacking() -> list[str]:
-    """Return the layers that this host does not allow this user, and why."""
+    """Return the layers that this host does not allow this user, with the reasons."""
     layers = _layers(as_this_user=not users.usable(), network=False)
     return _confined(layers, (), lambda left_out: left_out)
 
@@ -120,7 +120,7 @@ def _layers(*, as_this_user: bool, network: bool) -> tuple[_Layer, ...]:
 def _confined(
     layers: Sequence[_Layer], writable: Sequence[Path], work: Callable[[list[str]], _T]
 ) -> _T:
-    """Call ``work`` in a confined thread, with the layers that it lacks, and return the result."""
+    """Return the result of ``work``, called in a confined thread with the missing layers."""
 
     def confine_and_work() -> _T:
         libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
@@ -137,7 +137,7 @@ def _confined(
 
 
 def _own_mounts(writable: Sequence[Path]) -> None:
-    """Give this thread its own mounts. Raise OSError, leaving the host's unchanged."""
+    """Give this thread its own mounts. Raise OSError with the host's mounts unchanged."""
 
     def bind_writable() -> None:
         for directory in writable:
@@ -151,9 +151,9 @@ def _unshare(flag: int, _writable: Sequence[Path]) -> None:
 
 
 def _landlock(writable: Sequence[Path]) -> None:
-    """Let this thread create and write files only below ``writable``.
+    """Allow this thread to create and write files only below ``writable``.
 
-    Raise OSError where the kernel has no Landlock, or too old a version.
+    Raise OSError if the kernel has no Landlock or too old a version of it.
     """
     version = call(_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_VERSION_FLAG)
     if version < _LANDLOCK_NEEDED:

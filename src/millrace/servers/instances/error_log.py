@@ -1,4 +1,4 @@
-"""Read a server's error log: its end, its reasons for a failure, and signs of trouble."""
+"""Read a server's error log: its end, the reasons for a failure, and signs of trouble."""
 
 import os
 from pathlib import Path
@@ -9,13 +9,13 @@ from millrace.servers.instances.closing import open_without_links
 _TAIL_LIMIT_BYTES = 256 * 1024
 _PART_LIMIT_BYTES = 2 << 20
 _ERROR_LINES_MAX = 6
-_LONGEST_LINE_BYTES = 2048  # the limit for patterns, whose time grows with its square
+_LONGEST_LINE_BYTES = 2048  # a limit because matching takes quadratic time
 
 
 class ErrorLog:
-    """The error log of a server; ``patterns`` tell what its lines mean.
+    """The error log of a server; ``patterns`` define what its lines mean.
 
-    A phase (initialise, start, stop) has the messages since it began. Meanings name ``port`` and
+    A phase (initialise, start, stop) has the messages since it began. Meanings mention ``port`` and
     ``socket``. ``searched_to`` is the offset in bytes from which to search for trouble.
     """
 
@@ -27,7 +27,7 @@ class ErrorLog:
         self._phase_began_at = 0
 
     def begin_phase(self) -> None:
-        """Count only later messages as those of the phase."""
+        """Begin a phase: only later messages belong to it."""
         self._phase_began_at = self._path.stat().st_size if self._path.exists() else 0
 
     def begin_start(self) -> None:
@@ -42,29 +42,29 @@ class ErrorLog:
         return self._error_lines()[:_ERROR_LINES_MAX]
 
     def first_error(self) -> str | None:
-        """Return the message of the first marked error of the phase, or None."""
+        """Return the message of the first error in the phase, or None."""
         before = self._patterns.before_error
         return next((self.words(line) for line in self._error_lines() if before.search(line)), None)
 
     def words(self, line: str) -> str:
-        """Return the message of a line, without its date, time, thread and kind."""
+        """Return a line's message without date, time, thread and severity."""
         without, marked = self._patterns.before_error.subn("", line)
         return without if marked else self._patterns.before_words.sub("", line)
 
     def meaning(self) -> str | None:
-        """Return the meaning of the phase's messages; None where it is unknown."""
+        """Return the meaning of the phase's messages; None if unknown."""
         return self._meaning(_read(self._path, self._phase_began_at))
 
     def describe(self, line: str) -> str:
-        """Return the meaning of a line of the log, where it is known, and its message."""
+        """Return a line's message, preceded by its meaning if known."""
         known, said = self._meaning(line.encode()[:_LONGEST_LINE_BYTES]), self.words(line)
         return f"{known}; the log says: {said}" if known else said
 
     def explain(self, what: str, trouble: str | None = None) -> str:
-        """Return ``what`` happened, with the meaning and the first errors of the phase.
+        """Return a description of a failure: ``what`` happened, its meaning, and the first errors.
 
-        Where the meaning is unknown, the first line quotes ``trouble``, a line of the log, or the
-        first error: a report's sentence shows only the first line.
+        If the meaning is unknown, the first line quotes ``trouble`` (a line of the log) or the
+        first error, because reports show only the first line.
         """
         known = self.meaning()
         said = self.first_error() if trouble is None else self.words(trouble)
@@ -73,7 +73,7 @@ class ErrorLog:
         return "\n".join((first, *(f"  {line}" for line in self.errors())))
 
     def new_trouble(self) -> str | None:
-        """Return the first new complete line that says why the server cannot continue, or None."""
+        """Return the first new line that shows that the server cannot continue, or None."""
         start, text = _read_from(self._path, self.searched_to)
         complete = text[: text.rfind(b"\n") + 1]
         self.searched_to = start + len(complete)
@@ -94,7 +94,7 @@ class ErrorLog:
 
 
 def whole(log: Path) -> bytes | None:
-    """Return the log, or the beginning and end of a very long one; None where there is none."""
+    """Return the log, or the beginning and end of a long one; None if there is no log."""
     try:
         with open(log, "rb", opener=open_without_links) as file:
             size = file.seek(0, os.SEEK_END)
@@ -103,7 +103,7 @@ def whole(log: Path) -> bytes | None:
                 return file.read(2 * _PART_LIMIT_BYTES)
             begin = file.read(_PART_LIMIT_BYTES)
             file.seek(size - _PART_LIMIT_BYTES)
-            left_out = f"\n... {size - 2 * _PART_LIMIT_BYTES} bytes are left out here ...\n"
+            left_out = f"\n... {size - 2 * _PART_LIMIT_BYTES} bytes omitted ...\n"
             return begin + left_out.encode() + file.read(_PART_LIMIT_BYTES)
     except FileNotFoundError:
         return None
@@ -118,7 +118,7 @@ def _cut_lines(text: bytes) -> list[bytes]:
 
 
 def _read_from(log: Path, since: int) -> tuple[int, bytes]:
-    """Return the offset and the text of the log after ``since``, at most its last 256 KiB."""
+    """Return the log after offset ``since``, at most its last 256 KiB, and where that starts."""
     try:
         with open(log, "rb", opener=open_without_links) as file:
             end = file.seek(0, os.SEEK_END)

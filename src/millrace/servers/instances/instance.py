@@ -38,11 +38,12 @@ _OUTPUT_LIMIT_BYTES = 16 << 20
 class Instance(ServerClient):
     """A server that millrace runs; ``lifecycle.create`` creates it.
 
-    ``load_dir`` is the only directory from which the server may load files. It accepts a file there
-    that is readable by all; the server cannot write there. ``pid`` is None while no server runs.
+    ``load_dir`` is the only directory from which the server may load files. The files there must be
+    readable by all; the server cannot write there. ``pid`` is None while no server runs.
 
-    The server's user is not trusted. It owns ``data_dir`` and two other directories, and millrace
-    all others; while millrace works inside of the user's directories, no process of the user runs.
+    The server's user is not trusted. That user owns ``data_dir`` and two other directories;
+    millrace owns all the rest. No process of that user runs while millrace works inside the user's
+    directories.
     """
 
     is_managed = True
@@ -102,17 +103,17 @@ class Instance(ServerClient):
 
     @property
     def ended(self) -> str | None:
-        """The end of the server's process in words; None while it runs, or where there is none."""
+        """How the server process ended, in words; None if it runs or none was started."""
         status = None if self._process is None else self._process.poll()
         return None if status is None else ending(status)
 
     @property
     def client_socket(self) -> Path:
-        """The socket that the server opened for clients at its start, even if its path changes."""
+        """The socket that the server opened at its start, even if the path now leads elsewhere."""
         return self._address.socket or self.socket
 
     def initialise(self, limit_s: float) -> None:
-        """Create the data directory with ``Family.account`` alone. Raise TrialFailed."""
+        """Create a data directory whose only account is ``Family.account``. Raise TrialFailed."""
         todo = self.family.lifecycle.initialisation(self._site, self.init_options())
         for name in todo.directories:
             instance_paths.make_given_away(self.data_dir / name, self._runs_as.uid)
@@ -122,14 +123,14 @@ class Instance(ServerClient):
                 process.communicate(todo.stdin, timeout=limit_s)
             except subprocess.TimeoutExpired:
                 self.kill()
-                raise self._failure("initialise", f"not finished after {limit_s:g} s") from None
+                raise self._failure("initialise", f"timed out after {limit_s:g} s") from None
         self._end_what_is_left()
         if process.returncode != 0:
             raise self._failure("initialise", ending(process.returncode))
         self._process = None
 
     def init_options(self) -> tuple[Option, ...]:
-        """Return the options that decide what ``initialise`` writes."""
+        """Return the options that affect what ``initialise`` writes."""
         rules = self.family.options
         return tuple(
             option
@@ -139,29 +140,29 @@ class Instance(ServerClient):
 
     @property
     def uid(self) -> int | None:
-        """The id of the server's user, None where that is the user of this process."""
+        """The id of the server's user; None if that is the user of this process."""
         return self._runs_as.uid
 
     def set_password(self, password: str) -> None:
-        """Set the password of the accounts in a data directory that was not made by initialise."""
+        """Set the password for the login to a data directory that ``initialise`` did not make."""
         self.password = password
         self._site = replace(self._site, password=password)
         self._address = replace(self._address, password=password)
 
     def keep_data(self, directory: Path | None) -> None:
-        """Keep the data directory there when the instance ends, however it ends; None: do not."""
+        """Keep the data directory below ``directory`` when the instance ends; None: remove it."""
         self._record = ownership.keep_data(self._record, directory)
 
     def start(
         self, limit_s: float, *, tool: launch.Tool | None = None, may_recover: bool = False
     ) -> None:
-        """Start the server; wait up to ``limit_s`` for a login to succeed. Raise TrialFailed.
+        """Start the server, and wait up to ``limit_s`` until a login succeeds. Raise TrialFailed.
 
-        A ``tool`` runs the server's program in the server's place. A server that ``may_recover``
-        is not ended for what its log says: it repairs damaged pages as long as it runs.
+        A ``tool`` runs the server's program. A server that ``may_recover`` is not stopped because
+        of its log messages: it may report damaged pages while it repairs them.
         """
-        if instance_paths.is_answered_at(self.socket):  # old servers would take the socket away
-            raise self._foreign(f"the socket {self.socket} is taken by another process")
+        if instance_paths.is_answered_at(self.socket):  # old servers would replace the socket
+            raise self._foreign(f"the socket {self.socket} is in use by another process")
         self._spawn(
             [
                 *self.family.lifecycle.start_arguments(self._site),
@@ -176,7 +177,7 @@ class Instance(ServerClient):
             self.check_alive(step="start")
             if not may_recover and (line := self._error_log.new_trouble()) is not None:
                 self.kill()
-                raise self._failure("start", "it cannot go on", trouble=line)
+                raise self._failure("start", "it cannot continue", trouble=line)
             if time.monotonic() > deadline:
                 self.kill()
                 raise self._failure("start", f"not ready after {limit_s:g} s")
@@ -187,25 +188,25 @@ class Instance(ServerClient):
         return self._error_log.tail(n_lines)
 
     def trouble(self) -> str | None:
-        """Return why the server cannot continue, by new lines of its log; None if it can."""
+        """Return why the server cannot continue, from new lines of its log; None if it can."""
         line = self._error_log.new_trouble()
         return None if line is None else self._error_log.describe(line)
 
     def check_alive(self, *, step: str | None = None) -> None:
-        """Raise TrialFailed, with its ending and the end of its log, if the server has ended."""
+        """Raise TrialFailed, with exit status and the end of the log, if the server has ended."""
         if self._process is None:
             raise TrialFailed(f"{self.server.name} is not running", step=step)
         if (ended := self.ended) is not None:
             raise self._failure(step, ended)
 
     def stop(self, limit_s: float) -> None:
-        """Stop the server, or kill it after ``limit_s``. Raise TrialFailed unless it ends well."""
+        """Stop the server; kill it after ``limit_s``. Raise TrialFailed unless it exits with 0."""
         self.check_alive(step="stop")
         self._error_log.begin_phase()
         by = self.family.lifecycle.stop_signal
         if not self._end(by, limit_s):
             self.kill()
-            raise self._failure("stop", f"not gone {limit_s:g} s after {by.name}, so it was killed")
+            raise self._failure("stop", f"still running {limit_s:g} s after {by.name}, so killed")
         self._end_what_is_left()
         status = self._process.returncode if self._process is not None else 0
         self._process = None
@@ -213,9 +214,9 @@ class Instance(ServerClient):
             raise self._failure("stop", ending(status))
 
     def kill(self) -> None:
-        """End the server with SIGKILL, if it runs."""
+        """Kill the server (SIGKILL) if it runs."""
         if self._runs_as.uid is not None:
-            # This includes any tracer, to which the kernel reports the server's end first.
+            # This also kills a tracer, which the kernel notifies first of the server's end.
             users.kill_all(self._runs_as.uid)
         self._end(signal.SIGKILL, _END_LIMIT_S)
         self._end_what_is_left()
@@ -225,8 +226,8 @@ class Instance(ServerClient):
     ) -> None:
         """Run a program as the server's user, confined as the server is, until it ends.
 
-        Call ``meanwhile`` again and again until then. The program's output goes to the error log.
-        Raise TrialFailed where it fails or takes longer than ``limit_s``, or where the server ends.
+        Call ``meanwhile`` repeatedly until then. The program's output goes to the error log. Raise
+        TrialFailed if the program fails, takes longer than ``limit_s``, or the server ends.
         """
         deadline = time.monotonic() + limit_s
         process = self._popen(argv, {})
@@ -244,7 +245,7 @@ class Instance(ServerClient):
             raise self._failure(None, f"{argv[0]} {ending(process.returncode)}")
 
     def program_output(self, arguments: list[str], limit_s: float) -> tuple[int, str]:
-        """Run the program, without a network; return its exit status and output; log its errors."""
+        """Run the server program without network; return exit status and stdout. Log its stderr."""
         with tempfile.TemporaryFile(dir=self.directory) as file:
             process = self._spawn(
                 [*self.family.lifecycle.program_arguments(self._site), *arguments],
@@ -270,9 +271,9 @@ class Instance(ServerClient):
         tool: launch.Tool | None = None,
         network: bool = True,
     ) -> subprocess.Popen[bytes]:
-        """Start the server program, or a tool that runs it, with an environment of its own.
+        """Start the server program, or a tool that runs it, with a minimal environment.
 
-        Nothing is in it that could change the measurement, and no secret.
+        The environment has no secret and nothing that could change the measurement.
         """
         self._error_log.begin_phase()
         environment = {"HOME": str(self.directory), **self.server.env}
@@ -296,7 +297,7 @@ class Instance(ServerClient):
     ) -> subprocess.Popen[bytes]:
         """Start a program as the server's user, in a session that Ctrl-C does not reach.
 
-        It can write only where the server can. Its standard output goes to ``output`` or the log.
+        The program can write only where the server can. Its stdout goes to ``output`` or the log.
         """
         own = {processes.ENVIRONMENT_VARIABLE: self.id}
         with signals_held():
@@ -311,7 +312,7 @@ class Instance(ServerClient):
                 stderr=self._log,
                 network=network,
             )
-            # If millrace is killed, its record is what ends the process.
+            # If millrace is killed, the next one ends the process by its record.
             if (identity := processes.ProcessId.of(process.pid)) is not None:
                 self._record = ownership.add_process(self._record, identity)
         return process
@@ -321,11 +322,11 @@ class Instance(ServerClient):
         return sorted({self.directory, self._site.run_dir.parent})
 
     def _end(self, with_signal: signal.Signals, limit_s: float) -> bool:
-        """Send a signal to the server's process; return whether it has ended within the limit."""
+        """Send a signal to the server process; return whether it has ended within the limit."""
         process = self._process
         if process is None:
             return True
-        # No other process can get the id of this child before millrace waits for it.
+        # The kernel does not reuse a child's process id before its parent waits for it.
         process.send_signal(with_signal)
         try:
             process.wait(limit_s)
@@ -349,7 +350,7 @@ class Instance(ServerClient):
                 return False
             self.check_alive(step="start")
             self.kill()
-            raise self._failure("start", f"it does not let us log in: {error.message}") from error
+            raise self._failure("start", f"login failed: {error.message}") from error
 
     def _let_go_of_socket(self) -> None:
         if self._socket_descriptor is not None:
@@ -358,14 +359,14 @@ class Instance(ServerClient):
             self._address = replace(self._address, socket=self.socket)
 
     def _refuse_foreign_process(self, session: Session) -> None:
-        """Raise TrialFailed unless millrace's own process listens on the socket."""
+        """Raise TrialFailed unless the process that listens on the socket is millrace's own."""
         pid = session.peer_pid
         if self._process is not None and pid != self._process.pid:
             self.kill()
             raise self._foreign(f"another process, {pid}, answers on the socket {self.socket}")
 
     def _refuse_foreign_answer(self) -> None:
-        """Raise TrialFailed unless the answering server has this data directory."""
+        """Raise TrialFailed unless the server that answers has this data directory."""
         answered = self.family.administration.data_directory(self)
         # Resolved as text, because pathlib raises for a link to itself.
         if "\0" in answered or os.path.realpath(answered) != os.path.realpath(self.data_dir):
@@ -378,24 +379,24 @@ class Instance(ServerClient):
     def _foreign(self, what: str) -> TrialFailed:
         return TrialFailed(
             f"{self.server.name}: {what}",
-            hint="end that process, or use another socket",
+            hint="stop that process, or use another socket",
             step="start",
         )
 
     def _failure(self, step: str | None, what: str, *, trouble: str | None = None) -> TrialFailed:
-        """Return the error of this phase, with the meaning or the words of the log."""
+        """Return the error of this phase, with the meaning or the messages of the log."""
         doing = {"initialise": " (initialising)", "start": " (starting)", "stop": " (stopping)"}
         explained = self._error_log.explain(what, trouble)
         message = f"{self.server.name}{doing.get(step or '', '')}: {explained}"
         return TrialFailed(message, step=step, log_tail=self.log_tail())
 
     def _end_what_is_left(self) -> None:
-        """End all processes of the server's user, before millrace works in its directories."""
+        """Kill all processes of the server's user before millrace works in its directories."""
         if self._runs_as.uid is not None:
             processes.end_all_of(self._runs_as.uid)
 
     def leave(self) -> None:
-        """End the server, cleanly if possible, ignoring its exit status."""
+        """Stop the server, cleanly if possible; ignore its exit status."""
         with signals_held():
             self._let_go_of_socket()
             if not self._end(self.family.lifecycle.stop_signal, _END_LIMIT_S):

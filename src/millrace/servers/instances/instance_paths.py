@@ -15,13 +15,15 @@ from millrace.servers.instances import launch, ownership
 from millrace.servers.instances.closing import give, open_without_links
 from millrace.shared_directories import refuse_shared
 
-_SOCKET_PATH_MAX_BYTES = 106  # sun_path has 108, with its zero; the servers say "under 107"
+_SOCKET_PATH_MAX_BYTES = (
+    106  # sun_path has 108 bytes with the final zero; servers allow fewer than 107
+)
 
 RUN = "run"
 
 
 def own_socket(directory: Path, instance_id: str, name: str) -> Path:
-    """Return a socket path below the instance's directory, or a short one if that is too long."""
+    """Return a socket path in the instance's directory, or a shorter one if that is too long."""
     near = directory / RUN / name
     if len(os.fsencode(near)) <= _SOCKET_PATH_MAX_BYTES:
         return near
@@ -31,11 +33,12 @@ def own_socket(directory: Path, instance_id: str, name: str) -> Path:
 def make_directories(
     server: InstalledServer, directories: list[Path], run_dir: Path, *, uid: int | None
 ) -> launch.RunsAs:
-    """Create the instance's directories.
+    """Create the instance's directories, and return the user that the server runs as.
 
-    Only ``data``, ``tmp`` and ``run_dir`` belong to its server. The others hold the files that
-    millrace writes or reads by name, and the server's user can plant nothing there. Other users get
-    no access to an instance whose server has its own user, whatever rights the server grants.
+    Only ``data``, ``tmp`` and ``run_dir`` belong to the server's user. The other directories hold
+    files that millrace writes or reads by name, so that user must not be able to plant files there.
+    If the server has its own user, other users have no access to the instance, whatever permissions
+    the server sets.
     """
     directory = directories[0]
     try:
@@ -55,15 +58,15 @@ def make_directories(
     except OSError as error:
         raise paths.problem(
             error,
-            f"{error.filename}: cannot be made for an instance of {server.name}: {error.strerror}",
-            hint="free space or get the right to write there, "
-            "or name another place with MILLRACE_WORK",
+            f"{error.filename}: cannot create for an instance of {server.name}: {error.strerror}",
+            hint="free space or fix the permissions there, "
+            "or set MILLRACE_WORK to another directory",
         ) from error
     return runs_as
 
 
 def new_file(directory: Path, name: str, mode: int) -> int:
-    """Create a new file, and return a descriptor that appends to it and reads it."""
+    """Create a new file, and return a file descriptor for appending and reading."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     return os.open(directory / name, flags, mode)
 
@@ -98,10 +101,10 @@ def make_given_away(path: Path, uid: int | None) -> None:
 
 
 def open_socket(path: Path, uid: int | None) -> int | None:
-    """Open a socket's path without connecting; None where the user ``uid`` has no socket there.
+    """Open a socket's path without connecting; return None if ``uid`` has no socket there.
 
-    Connecting to ``/proc/self/fd/DESCRIPTOR`` reaches this very socket, even if the path then leads
-    to another one.
+    Connecting to ``/proc/self/fd/DESCRIPTOR`` reaches this very socket, even if its path is
+    replaced later.
     """
     try:
         descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW)
@@ -131,11 +134,11 @@ def is_answered_at(path: Path) -> bool:
 
 @contextlib.contextmanager
 def reserved_port() -> Iterator[int]:
-    """Reserve a port of 127.0.0.1 that the kernel assigns to nobody else.
+    """Reserve a free port of 127.0.0.1 while the block runs.
 
-    The socket is bound, never listens and may be shared (SO_REUSEADDR). A server, which sets that
-    option too, can listen there, while the kernel assigns the port to no process that asks for any
-    port.
+    The socket is bound but never listens, and it may be shared (SO_REUSEADDR). A server that also
+    sets that option can listen there, while the kernel does not assign the port to a process that
+    requests any free port.
     """
     with sockets.socket(sockets.AF_INET) as holder:
         holder.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
@@ -144,7 +147,7 @@ def reserved_port() -> Iterator[int]:
 
 
 def is_listened_at(port: int) -> bool:
-    """Return whether a process listens at a port of 127.0.0.1, as the kernel reports."""
+    """Return whether a process listens on a port of 127.0.0.1, as the kernel reports."""
     with sockets.socket(sockets.AF_INET) as probe:
         probe.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
         try:

@@ -22,7 +22,7 @@ from millrace.servers.instances.signals import signals_held
 # some container runtimes allow, 5.5 to 5.7 take gigabytes or die.
 _OPEN_FILES_MAX = 1_048_576
 
-# Limits of a single run (setrlimit): no core, files of 2048 * 512 bytes at most, seconds of CPU
+# Limits of a single run (setrlimit): no core dump, files up to 2048 * 512 bytes, CPU seconds
 # time.
 _LIMITED = 'ulimit -c 0; ulimit -f 2048; ulimit -t 60; exec "$@"'
 _OUTPUT_LIMIT_BYTES = 1 << 16
@@ -42,8 +42,8 @@ done
 class Tool:
     """A program that runs the server's program, such as valgrind.
 
-    ``argv`` comes before the server's own, ``env`` is added to its environment, and ``arguments``
-    to its arguments.
+    ``argv`` comes before the server's own arguments, ``env`` is added to its environment, and
+    ``arguments`` to its arguments.
     """
 
     argv: tuple[str, ...]
@@ -52,7 +52,7 @@ class Tool:
 
 
 BARE_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "TZ": "UTC"}
-_OWN_NAME = "millrace"  # of the users that are in no list of users
+_OWN_NAME = "millrace"  # the name of users that the host does not list
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,12 @@ class RunsAs:
     """The user that a server runs as."""
 
     name: str
-    uid: int | None = None  # and the number of its group; None for the user of millrace
+    uid: int | None = None  # also its group id; None: the user of millrace
     argument: str | None = None  # for the server's own --user, which root needs
 
 
 def choose_user(server: InstalledServer, directories: Sequence[Path], *, uid: int | None) -> RunsAs:
-    """Return the user ``uid``, or millrace's. Raise HostError where it cannot access a path."""
+    """Return the user ``uid``, or millrace's. Raise HostError if it cannot access a path."""
     if uid is None:
         name = _name_of_this_user()
         return RunsAs(name=name, argument=name if os.geteuid() == 0 else None)
@@ -76,9 +76,9 @@ def choose_user(server: InstalledServer, directories: Sequence[Path], *, uid: in
 
 
 def require_reach(server: str, uid: int, places: Iterable[Path]) -> None:
-    """Raise HostError, naming the first path that the user ``uid`` cannot access.
+    """Raise HostError with the first path that the user ``uid`` cannot access.
 
-    A process of that user tries it, because modes of parents, access lists and mount options all
+    A process of that user tries each path: parents' modes, access lists and mount options all
     matter.
     """
     needed = dict.fromkeys(
@@ -99,15 +99,15 @@ def require_reach(server: str, uid: int, places: Iterable[Path]) -> None:
         place = Path(os.fsdecode(finished.stdout))
         right = "x" if place.is_dir() else "r"
         raise HostError(
-            f"{server}: {place} is closed to the unprivileged user that a server runs as",
-            hint=f"open it with: chmod o+{right} {shlex.quote(str(place))}; or use another place "
+            f"{server}: permission denied for the unprivileged user of the server: {place}",
+            hint=f"run: chmod o+{right} {shlex.quote(str(place))}; or use another directory "
             "(MILLRACE_CACHE, MILLRACE_STATE, MILLRACE_WORK), or run millrace as an ordinary user",
         )
 
 
 @contextlib.contextmanager
 def open_files_limit_raised() -> Iterator[None]:
-    """Let a child started inside the block open as many files as this process may allow."""
+    """Raise the open files limit to its hard limit, for a child started in the block."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OPEN_FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES_MAX)
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
@@ -126,7 +126,7 @@ def _name_of_this_user() -> str:
 
 @dataclass(frozen=True)
 class ProgramOutput:
-    """The exit status of a run, and the beginning of its standard output and error."""
+    """The exit status of a run, and the beginning of its stdout and stderr."""
 
     status: int
     output: str
@@ -136,11 +136,11 @@ class ProgramOutput:
 def run_once(
     name: str, argv: Sequence[str], env: Mapping[str, str], arguments: Sequence[str], limit_s: float
 ) -> ProgramOutput:
-    """Run an unknown program, which may be anything, and end all that it started.
+    """Run an untrusted program, and end everything that it started.
 
-    Where millrace is root, the program runs as a user of its own, which can create files nowhere
-    and has no network. It has none of millrace's environment, a limited time, and a limit on its
-    output. Raise OSError, TimeoutExpired, HostError.
+    If millrace is root, the program runs as a user of its own, which can create no files and has no
+    network. The program gets none of millrace's environment, and its time and output are limited.
+    Raise OSError, TimeoutExpired, HostError.
     """
     with (
         users.reserved() as uid,
@@ -170,7 +170,7 @@ def run_once(
 
 
 def _beginning(file: IO[bytes]) -> str:
-    # A program can set flags of the file it shares, such as O_DIRECT, with which reads fail.
+    # The program can set flags of the shared file, such as O_DIRECT, which make reads fail.
     with open(f"/proc/self/fd/{file.fileno()}", "rb") as opened:  # noqa: PTH123 - no path of a file
         return opened.read(_OUTPUT_LIMIT_BYTES).decode("utf-8", errors="replace")
 
@@ -178,8 +178,8 @@ def _beginning(file: IO[bytes]) -> str:
 def _end(process: subprocess.Popen[bytes], uid: int | None) -> None:
     """End the program and what it started: its session, and all processes of its own user.
 
-    Kill all before waiting: the kernel reports the end of a traced process to its tracer first, and
-    to its parent only when the tracer has ended too.
+    Kill all of them before waiting. The kernel reports the end of a traced process first to its
+    tracer, and to its parent only after the tracer has ended.
     """
     with signals_held():
         with contextlib.suppress(ProcessLookupError):

@@ -38,10 +38,10 @@ def create(
 ) -> Iterator[Instance]:
     """Create an instance with an empty data directory.
 
-    The instance is under ``work_dir``, or millrace's own work directory. Choose the port and the
-    socket unless they are arguments, and reserve a chosen port while the instance exists. The
-    server listens at the port only where ``by_tcp``. Leaving the context ends the server and
-    removes everything. Raise HostError when the directory cannot be created.
+    The instance is under ``work_dir``, or millrace's own work directory. The port and the socket
+    are chosen unless given; a chosen port is reserved while the instance exists. The server listens
+    on the port only if ``by_tcp``. Leaving the context ends the server and removes everything.
+    Raise HostError if the directory cannot be created.
     """
     instance_id = ownership.new_id(server.name)
     directory = (work_dir or paths.work_dir()) / instance_id
@@ -68,7 +68,7 @@ def create(
             directory=directory,
             data_dir=directory / "data",
             tmp_dir=directory / "tmp",
-            # A replica loads what it has copied from its source into temporary files.
+            # A replica writes what it loads from its source to temporary files.
             load_dir=directory / ("tmp" if role == REPLICA else "load"),
             run_dir=run_dir,
             socket=chosen_socket,

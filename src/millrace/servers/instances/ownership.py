@@ -1,8 +1,8 @@
 """Record the owner of every process and directory of an instance before it exists.
 
-Problem. A server outlives a millrace that is killed with SIGKILL. The next millrace has to end
-exactly the leftovers, never the server of another running millrace, and never a process that merely
-has the same number.
+Problem. If millrace is killed with SIGKILL, its servers go on. The next millrace has to end exactly
+these leftovers, never the server of another running millrace, and never a process that merely has
+the same id.
 
 Record. A file ``<state>/instances/<id>.json`` is written before the instance's directory is created
 and removed after the directory is. It names the owner (process number, start time in ticks, boot
@@ -15,13 +15,13 @@ Reaping. A record without a living owner is an orphan: its processes (recorded w
 times, or found by environment) get SIGKILL through a pidfd, and so do all processes of its user id,
 unless another instance has that id by now. Then its directories are removed, then the record.
 
-Keeping. An instance whose data directory must survive its millrace has ``kept``, a directory beside
-its own (``snapshots/kept_data``): the data directory moves there before the rest is removed.
+Keeping. If a data directory must survive the end of millrace, ``kept`` names a directory next to
+the instance's (``snapshots/kept_data``): the data moves there before the rest is removed.
 
 Trust. A record makes root kill processes and remove directories, so it must be a regular file that
 only the user can have written, in a directory in which nobody else can replace it. It names only
-the directories that millrace creates for that id, and one to keep data in; those
-outside the present work directory stay until a command works there.
+the directories that millrace creates for that id, and one to keep data in. Directories
+outside the current work directory stay until a command with that work directory runs.
 """
 
 import contextlib
@@ -54,11 +54,11 @@ _SHORT_PLACE = Path("/tmp")  # noqa: S108 - a fresh directory of ours, mode 0700
 _ID = re.compile(r"[A-Za-z0-9._-]+-[0-9a-f]{8}")
 
 DATA = "data"
-"""The data directory, in the directory of an instance and where it is kept."""
+"""The name of the data directory, in an instance's directory and where it is kept."""
 
 KEPT = "kept"
 KEPT_NAME = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}")
-"""The directory of kept data directories, beside those of instances, and the names in it."""
+"""The directory of kept data directories, next to those of instances, and the names in it."""
 
 
 @exact
@@ -80,7 +80,7 @@ class OwnershipRecord:
     kept: str | None = None
 
     def owner_is_gone(self) -> bool:
-        """Return whether its owner has ended.
+        """Return whether the owner has ended.
 
         An owner in another process namespace of the same boot (a container that shares the state
         directory) is invisible from here, so it counts as alive.
@@ -90,7 +90,7 @@ class OwnershipRecord:
         return self.pid_namespace == pid_namespace() and not self.owner.exists()
 
     def live_processes(self) -> list[ProcessId]:
-        """Return its processes that exist now: the recorded ones, and those that carry its id."""
+        """Return the running processes of the instance: recorded, or with its id."""
         if self.boot_id != boot_id():
             return []
         recorded = {process for process in self.processes if process.exists()}
@@ -109,7 +109,7 @@ def new_id(server: str) -> str:
 
 
 def short_directory(instance_id: str) -> Path:
-    """Return the directory of an instance's socket where its own path would be too long."""
+    """Return the directory for an instance's socket if its normal path is too long."""
     return _SHORT_PLACE / f"millrace-{instance_id}"
 
 
@@ -136,7 +136,7 @@ def register(
 
 
 def add_process(record: OwnershipRecord, process: ProcessId) -> OwnershipRecord:
-    """Return the record with a newly started server process, without those that have ended."""
+    """Return the record with a new server process, and without those that have ended."""
     living = tuple(known for known in record.processes if known.exists())
     record = replace(record, processes=(*living, process))
     _write(record)
@@ -144,17 +144,17 @@ def add_process(record: OwnershipRecord, process: ProcessId) -> OwnershipRecord:
 
 
 def keep_data(record: OwnershipRecord, directory: Path | None) -> OwnershipRecord:
-    """Return the record with where its data directory is kept; None: nowhere."""
+    """Return the record with the directory to keep the data in; None: do not keep it."""
     record = replace(record, kept=None if directory is None else str(directory))
     _write(record)
     return record
 
 
 def release(record: OwnershipRecord) -> bool | None:
-    """End the processes left of an instance, remove its directories, then its record.
+    """End the remaining processes of an instance, remove its directories, then its record.
 
-    Where the newest record says so, its data directory is kept. Return whether that succeeded, None
-    where nothing was to be kept.
+    Keep its data directory if the newest record requires that. Return whether that succeeded; None
+    if there was nothing to keep.
     """
     _end_processes(record)
     kept = (_read(_file_of(record.id)) or record).kept
@@ -170,7 +170,7 @@ def release(record: OwnershipRecord) -> bool | None:
 
 
 def running() -> list[OwnershipRecord]:
-    """Return all recorded instances, oldest first. Raise HostError if others could write there."""
+    """Return all recorded instances, oldest first. Raise HostError if others can write there."""
     folder = _folder()
     if not folder.is_dir():
         return []
@@ -184,7 +184,7 @@ def running() -> list[OwnershipRecord]:
 def reap_orphans(on_event: OnEvent = ignore) -> list[str]:
     """End and remove the instances whose millrace has ended, and nothing else.
 
-    Return a sentence for each. Raise HostError where a directory cannot be removed, or another user
+    Return a sentence for each. Raise HostError if a directory cannot be removed, or another user
     could have put a record into the state directory.
     """
     sentences = []
@@ -204,7 +204,7 @@ def reap_orphans(on_event: OnEvent = ignore) -> list[str]:
             sentences.append(
                 f"{'removed' if elsewhere is None else 'kept'} the instance {record.id} left by "
                 f"process {record.owner.pid}, which is gone: "
-                f"{ended if pids else 'nothing of it ran'}"
+                f"{ended if pids else 'no process of it was running'}"
                 f"{_DATA_OF_ORPHAN[is_kept]}"
                 f"{'' if elsewhere is None else _how_to_remove(elsewhere)}"
             )
@@ -214,14 +214,14 @@ def reap_orphans(on_event: OnEvent = ignore) -> list[str]:
 _DATA_OF_ORPHAN = {
     None: "",
     True: "; its data is kept for its trial",
-    False: "; its data could not be kept, so its trial starts again",
+    False: "; its data could not be kept, so its trial starts over",
 }
 
 
 def _keep_data(data: Path, kept: Path) -> bool:
-    """Move a data directory, closed to its server; return whether it is kept now.
+    """Close a data directory to its server, and move it; return whether data is kept now.
 
-    It is lost where the disk refuses. An instance that was about to take over what is kept has an
+    The data is lost if the disk refuses. An instance that was about to take over kept data has an
     empty directory or none; then nothing moves.
     """
     with contextlib.suppress(OSError):
@@ -236,7 +236,10 @@ def _end_processes(record: OwnershipRecord) -> None:
 
 
 def _elsewhere(record: OwnershipRecord) -> Path | None:
-    """Return an existing directory of an orphan outside of this command's work directory."""
+    """Return a directory of an orphan that is outside of this command's work directory.
+
+    Return None if there is none.
+    """
     work_dir = paths.work_dir().resolve()
     for directory in map(Path, record.directories):
         is_here = directory.name == record.id and directory.parent.resolve() == work_dir
@@ -253,7 +256,7 @@ def _how_to_remove(directory: Path) -> str:
 
 @contextlib.contextmanager
 def _user_ended(uid: int | None) -> Iterator[None]:
-    """End all processes of an orphan's user id, and reserve it, unless another instance has it."""
+    """Kill all processes of an orphan's user id and reserve the id, unless it is in use again."""
     if uid is None or uid not in users.IDS:
         yield
         return
@@ -264,30 +267,31 @@ def _user_ended(uid: int | None) -> Iterator[None]:
 
 
 def remove_tree(directory: Path) -> None:
-    """Remove a directory in which a server may have put anything, however deep.
+    """Remove a directory tree that a server filled, of any depth. Raise HostError if it stays.
 
-    Close it first: a process with a descriptor of a directory in it could create files without end.
+    The tree is closed to other users first. Otherwise a process with a file descriptor of a
+    directory in it could keep creating files.
     """
     with contextlib.suppress(OSError):
         close_tree(directory)
     # Unlike shutil.rmtree, rm needs neither a descriptor nor a stack frame per level, and does not
-    # block at a pipe that another user put in place of the directory.
+    # block on a pipe that another user put in place of the directory.
     subprocess.run(["rm", "-rf", "--", directory], check=False, capture_output=True)
     if os.path.lexists(directory):
         raise HostError(
-            f"{directory}, the directory of an instance, cannot be removed",
-            hint="remove it by hand, with the rights of the user who made it",
+            f"{directory}: the directory of an instance cannot be removed",
+            hint="remove it by hand, as the user that created it",
         )
 
 
 @contextlib.contextmanager
 def _one_reaper_at_a_time(on_event: OnEvent) -> Iterator[None]:
-    """Make a second reaper wait, unless records are missing; it then finds nothing to do."""
+    """Wait for another reaper, if any; its work leaves nothing to do."""
     if not _folder().is_dir():
         yield
         return
     lock = paths.state_dir() / ".instances.lock"
-    with exclusive(lock, "removing what killed commands left", on_event):
+    with exclusive(lock, "removing leftovers of killed commands", on_event):
         yield
 
 
@@ -300,7 +304,7 @@ def _file_of(instance_id: str) -> Path:
 
 
 def _write(record: OwnershipRecord) -> None:
-    """Replace the record's file in one step: a reader finds the old one or the new one."""
+    """Replace the record's file atomically: a reader sees the old content or the new one."""
     file = _file_of(record.id)
     try:
         # Ids name directories in /tmp: nobody else may learn them before these exist.
@@ -310,13 +314,13 @@ def _write(record: OwnershipRecord) -> None:
     except OSError as error:
         raise paths.problem(
             error,
-            f"{file}: the record of an instance cannot be written: {error.strerror}",
-            hint="free space there, or name another place with MILLRACE_STATE",
+            f"{file}: cannot write the record of an instance: {error.strerror}",
+            hint="free space there, or set MILLRACE_STATE to another directory",
         ) from error
 
 
 def _read(file: Path) -> OwnershipRecord | None:
-    """Return a record; None, and leave the file alone, if it has been removed or is invalid."""
+    """Return a record; None if its file is gone or invalid, in which case the file stays."""
     try:
         with open(file, "rb", opener=open_without_links) as opened:
             if not is_own(os.fstat(opened.fileno())):
@@ -329,7 +333,7 @@ def _read(file: Path) -> OwnershipRecord | None:
 
 
 def _names_its_own(record: OwnershipRecord) -> bool:
-    """Return whether the id is valid, and each directory is named as millrace names it."""
+    """Return whether the id is valid and each directory is one that millrace would create."""
     if record.kept is not None:
         kept, beside = Path(record.kept), Path(record.directories[0]).parent
         if kept.parent != beside / KEPT or KEPT_NAME.fullmatch(kept.name) is None:

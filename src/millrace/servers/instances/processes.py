@@ -1,4 +1,4 @@
-"""Identify processes for certain, find those of an instance, and end exactly these."""
+"""Identify processes reliably, find those of an instance, and end exactly these."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _ENVIRONMENT_BYTES = 1 << 18  # a server starts with a few hundred bytes
 
 @dataclass(frozen=True)
 class ProcessId:
-    """A process; its start in ticks since boot distinguishes it from later ones of its number."""
+    """A process; its start in ticks since boot distinguishes it from later ones with its id."""
 
     pid: int
     started_ticks: int
 
     @staticmethod
     def of(pid: int) -> ProcessId | None:
-        """Return the identity of a running process; None if none has this number."""
+        """Return the identity of a running process; None if no process has this id."""
         ticks = _started_ticks(pid)
         return None if ticks is None else ProcessId(pid, ticks)
 
@@ -49,8 +49,8 @@ def pid_namespace() -> str:
 def end(process: ProcessId, with_signal: signal.Signals, *, limit_s: float) -> bool:
     """Send a signal to exactly this process and wait for its end; return False if it lives on.
 
-    Compare the start time after opening the pidfd, so that the signal cannot reach a later process
-    with the same number.
+    The start time is compared after the pidfd is opened, so the signal cannot reach a later process
+    with the same id.
     """
     try:
         descriptor = os.pidfd_open(process.pid)
@@ -65,8 +65,8 @@ def end(process: ProcessId, with_signal: signal.Signals, *, limit_s: float) -> b
             return True
         except PermissionError as error:
             raise HostError(
-                f"process {process.pid} belongs to another user and cannot be ended",
-                hint="end it with the rights of that user",
+                f"process {process.pid} belongs to another user: permission denied",
+                hint="stop the process as that user",
             ) from error
         poller = select.poll()
         poller.register(descriptor, select.POLLIN)
@@ -76,7 +76,7 @@ def end(process: ProcessId, with_signal: signal.Signals, *, limit_s: float) -> b
 
 
 def end_all_of(uid: int) -> None:
-    """End all processes of an instance's user id, which the caller has reserved (``users``)."""
+    """Kill all processes of an instance's user id, which the caller has reserved (``users``)."""
     if uid not in users.IDS:
         raise ValueError(f"{uid} is not a user id of an instance")
     deadline = time.monotonic() + END_LIMIT_S
@@ -84,17 +84,16 @@ def end_all_of(uid: int) -> None:
     while pids := users.pids_of(uid):
         if time.monotonic() > deadline:
             raise HostError(
-                f"processes of the user {uid}, which a server ran as, do not end: "
-                f"{', '.join(map(str, pids))}",
-                hint="end them, or restart this host, and run the command again",
+                f"processes of the server's user {uid} do not end: {', '.join(map(str, pids))}",
+                hint="end these processes, or reboot this host, and run the command again",
             )
         time.sleep(_POLL_S)
 
 
 def of_instance(instance_id: str, uid: int) -> set[ProcessId]:
-    """Return the processes of the user ``uid`` whose environment begins with the instance's.
+    """Return the processes of the user ``uid`` whose environment starts with the instance's id.
 
-    The read is limited: a process can make its environment arbitrarily long, and slow to read.
+    The read is limited, because a process can make its environment arbitrarily long.
     """
     wanted = f"{ENVIRONMENT_VARIABLE}={instance_id}".encode()
     found = set()

@@ -17,10 +17,10 @@ _AGAIN_S = 0.01
 
 @contextmanager
 def signals_as_errors() -> Iterator[None]:
-    """Raise Interrupted in the main thread at an ending signal, so that ``finally`` runs.
+    """Raise Interrupted in the main thread on SIGINT or SIGTERM, so that ``finally`` runs.
 
-    Do nothing outside of the main thread, which alone may handle signals. A signal during a
-    finaliser, where Python would print and drop an exception, is sent again.
+    Do nothing outside the main thread, which alone may handle signals. In a finaliser Python would
+    print and drop the exception, so a signal during one is sent again later.
     """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -48,7 +48,7 @@ def _tidies_up(frame: FrameType | None) -> bool:
 
 @contextmanager
 def signals_held() -> Iterator[None]:
-    """Delay ending signals until the end of the block, and then deliver the first one."""
+    """Delay SIGINT and SIGTERM until the end of the block, and then deliver the first one."""
     waiting: list[int] = []
     try:
         with _handled_by(lambda number, _frame: waiting.append(number)):
@@ -76,7 +76,7 @@ def _handled_by(handler: Callable[[int, FrameType | None], object]) -> Iterator[
 
 
 def ending(status: int) -> str:
-    """Describe how a process ended."""
+    """Return how a process ended, in words."""
     if status < 0:
         return f"ended by signal {-status} ({signal.Signals(-status).name})"
     return f"ended with exit status {status}"

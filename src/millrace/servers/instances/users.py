@@ -1,14 +1,14 @@
-"""Reserve users for servers: where millrace is root, each instance has its own user id.
+"""Reserve users for servers: if millrace is root, each instance has its own user id.
 
 A server is not trusted, so its user must own nothing else and share nothing with another instance.
-``nobody`` and ``mysql`` are unsuitable: other services of the host run under them. An id comes from
-a range that no distribution assigns, if no list of users names it and no process has it. The file
-``/run/millrace-users/ID`` is locked (flock) while the id is in use, so that two millraces never
-take the same one; the kernel frees the lock with the process.
+``nobody`` and ``mysql`` are unsuitable, because other services of the host may run as them. An id
+comes from a range that no distribution assigns; it must have no passwd entry and no process. The
+file ``/run/millrace-users/ID`` is locked (flock) while the id is in use, so two millrace processes
+never take the same id. The kernel releases the lock when the process ends.
 
 The kernel's keyrings of a user id outlive its processes, so the next instance with that id would
-find the keys of an earlier server. Where the kernel has no keys or denies them to this process (as
-most containers do), a server has none either.
+find the keys of an earlier server. They are removed. If the kernel has no keyrings, or denies them
+to this process (as most containers do), servers have none either.
 """
 
 import contextlib
@@ -35,9 +35,9 @@ _RESERVATIONS = Path("/run/millrace-users")
 
 @contextlib.contextmanager
 def reserved(*, spared: Collection[int] = ()) -> Iterator[int | None]:
-    """Reserve an unused user id, which is a group id too, until the block ends.
+    """Reserve an unused user id, which is also used as a group id, until the block ends.
 
-    ``spared`` are ids that must not be taken. Yield None where this process cannot become another
+    ``spared`` are ids that must not be taken. Yield None if this process cannot become another
     user: it is not root, or root of a user namespace without other users.
     """
     ids = usable()
@@ -49,7 +49,7 @@ def reserved(*, spared: Collection[int] = ()) -> Iterator[int | None]:
         if uid in spared or _is_named(uid):
             continue
         with held(uid) as ours:
-            # A process that hides from a listing is a server's too: only servers have these ids.
+            # Also kill processes that /proc does not list: only servers have these ids.
             if ours and not pids_of(uid):
                 kill_all(uid)
                 _clear_keys(uid)
@@ -59,22 +59,21 @@ def reserved(*, spared: Collection[int] = ()) -> Iterator[int | None]:
                     _clear_keys(uid)
                 return
     raise HostError(
-        f"no user id between {IDS.start} and {IDS.stop - 1} is free for a server",
-        hint="end processes that run under these ids; ps -eo uid,pid,args lists them",
+        f"no free user id for a server between {IDS.start} and {IDS.stop - 1}",
+        hint="end processes of these users; `ps -eo uid,pid,args` lists them",
     )
 
 
 @contextlib.contextmanager
 def held(uid: int) -> Iterator[bool]:
-    """Yield whether the id is reserved for this block; False where another process has it."""
+    """Yield whether the id could be reserved for this block; False if another process has it."""
     try:
         _RESERVATIONS.mkdir(mode=0o755, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
         descriptor = os.open(_RESERVATIONS / str(uid), flags, 0o600)
     except OSError as error:
         raise HostError(
-            f"{_RESERVATIONS / str(uid)}: a user id for a server cannot be reserved: "
-            f"{error.strerror}",
+            f"{_RESERVATIONS / str(uid)}: cannot reserve a user id for a server: {error.strerror}",
             hint=f"make {_RESERVATIONS.parent} writable for root, "
             "or run millrace as an ordinary user",
         ) from error
@@ -92,10 +91,10 @@ def held(uid: int) -> Iterator[bool]:
 def kill_all(uid: int) -> None:
     """Kill all processes of the user id at once.
 
-    The kernel signals all of them and delays forks meanwhile, whereas ``/proc`` does not show a
-    process that forks and exits as fast as it can. A thread of this process sends the signal with
-    the id, and with a real id that nothing has. Nobody can therefore signal or trace the thread,
-    and its signal reaches no other user.
+    The kernel signals all of them and delays forks meanwhile. Reading ``/proc`` would miss a
+    process that forks and exits quickly. A thread of this process sends the signal: it has the id
+    as its effective id, and a real id that no process has. So nobody can signal or trace the
+    thread, and its signal reaches no other user.
     """
 
     def kill() -> None:
@@ -105,12 +104,12 @@ def kill_all(uid: int) -> None:
         finally:
             call(_SETRESUID, 0, 0, 0)
 
-    with contextlib.suppress(ProcessLookupError):  # nothing runs
+    with contextlib.suppress(ProcessLookupError):  # no process
         in_own_thread(kill)
 
 
 def _clear_keys(uid: int) -> None:
-    """Remove the keys that the kernel keeps for the id, under which nothing runs."""
+    """Remove the kernel keys of the id, which has no process."""
 
     def clear() -> None:
         call(_SETRESUID, uid, uid, 0)
@@ -133,7 +132,7 @@ def pids_of(uid: int) -> list[int]:
 
 
 def runs_under(pid: int, uid: int) -> bool:
-    """Return whether one of a process's ids is this one: real, effective, saved, or file system."""
+    """Return whether the real, effective, saved or file system id of a process is this one."""
     try:
         text = Path(f"/proc/{pid}/status").read_bytes()
     except OSError:
@@ -145,7 +144,7 @@ def runs_under(pid: int, uid: int) -> bool:
 
 
 def usable() -> list[int]:
-    """Return the ids of the range that this process can assume; none where it is not root."""
+    """Return the ids of the range that this process can assume; none if it is not root."""
     if os.geteuid() != 0:
         return []
     mapped = [_mapped(Path(f"/proc/self/{kind}_map")) for kind in ("uid", "gid")]

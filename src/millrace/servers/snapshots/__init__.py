@@ -1,7 +1,7 @@
 """Keep loaded data directories as snapshots, and restore them for every trial.
 
-A restored trial starts from the same bytes as every other one of its key, with the same state of
-the page cache, and much sooner than one that initialises and loads:
+A restored trial starts from the same bytes, and the same state of the page cache, as every other
+trial with the same key. It starts much sooner than a trial that initialises and loads:
 
     wanted = snapshots.key(server, options, data, user=instance.runs_as)
     snapshot = snapshots.find(wanted)
@@ -14,17 +14,17 @@ the page cache, and much sooner than one that initialises and loads:
     instance.start(...)
     snapshots.verify_tables(instance, snapshot, whole=...)
 
-Two errors do not fail a trial. ``NotSaved`` (from prepare and save): the data directory is
-unchanged, and the trial continues with it. ``Unusable`` (from restore): the snapshot was damaged
-and has been removed; the data directory is empty, ready to be initialised and loaded.
+Two errors do not fail a trial. After ``NotSaved`` (from prepare and save), the data directory is
+unchanged, and the trial continues with it. After ``Unusable`` (from restore), the snapshot was
+damaged and has been removed; the data directory is empty, ready to be initialised and loaded.
 
-``page_cache`` is ``cold`` by default: every file is written back and dropped from the page cache.
-This state can be reached with any amount of memory. A server that needs its data in memory gets it
-by the workload's own warm-up, equally for buffered and for direct I/O. ``warm`` reads every file
-in, for buffered I/O where the page cache serves as the fast storage.
+``page_cache`` is ``cold`` by default: every file is written back and dropped from the page cache,
+which is possible with any amount of memory. If a workload needs its data in the server's memory,
+its own warm-up reads the data, equally for buffered and for direct I/O. ``warm`` reads every file
+into the page cache, for buffered I/O with the page cache as fast storage.
 
-A reflink shares blocks with the snapshot, so the first write to each block makes the file system
-allocate another one. That is the same for all trials of a run, but differs from a copy. Saving
+A reflink shares blocks with the snapshot, so the file system allocates a new block at the first
+write to each block. This is the same for all trials of a run, but differs from a copy. Saving
 evicts the least recently used snapshots to stay below ``limit_bytes()``.
 """
 

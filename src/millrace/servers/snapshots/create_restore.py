@@ -1,7 +1,7 @@
 """Create snapshots of instances, and restore data directories from them.
 
-A snapshot leaves out files that each start of a server creates, and empties some others (see the
-family's rules). Everything else stays as it was at the clean stop.
+A snapshot leaves out files that each start of a server creates, and truncates some others (see the
+family's rules). Everything else stays as it was after the clean stop.
 """
 
 import contextlib
@@ -35,14 +35,14 @@ _MOST_FILES = 200_000
 
 
 class NotSaved(HostError):
-    """An error for a data directory that cannot be a snapshot; its trial continues with it."""
+    """An error for a data directory that cannot become a snapshot; the trial goes on with it."""
 
 
 @dataclass(frozen=True)
 class Restored:
     """The result of a restore."""
 
-    seconds: float  # with write-back and page cache
+    seconds: float  # including write-back and page cache
     how: str  # reflink or copy
     bytes: int
     page_cache: PageCache
@@ -51,9 +51,9 @@ class Restored:
 def prepare(instance: Instance, *, limit_s: float = QUERY_LIMIT_S) -> tuple[KeptTable, ...]:
     """Finish a running server's pending work before it is stopped, and record its tables.
 
-    Return the tables, with which restored ones are compared. ``limit_s`` bounds each wait for an
-    answer. Raise NotSaved where tables would not survive the stop or cannot be compared,
-    TrialFailed where the server refuses.
+    Return the tables, for the comparison with a restored server's. ``limit_s`` limits each wait for
+    an answer. Raise NotSaved if tables would not survive the stop or cannot be compared,
+    TrialFailed if the server reports an error.
     """
     rules = instance.family.snapshots
     if (lost := rules.prepare(instance)) is not None:
@@ -62,9 +62,9 @@ def prepare(instance: Instance, *, limit_s: float = QUERY_LIMIT_S) -> tuple[Kept
         with contextlib.closing(instance.connect(limit_s=limit_s)) as session:
             return rules.record_tables(session)
     except DatabaseError as error:
-        raise NotSaved(f"its tables cannot be recorded: {error.message}") from error
+        raise NotSaved(f"cannot read its tables: {error.message}") from error
     except ValueError as error:
-        raise NotSaved(f"its tables cannot be recorded: {error}") from error
+        raise NotSaved(f"cannot read its tables: {error}") from error
 
 
 def save(
@@ -79,18 +79,19 @@ def save(
 
     ``facts`` are plain data (JSON) for users of the snapshot; ``made_s`` is the time for
     initialising and loading, in seconds; ``tables`` are those that ``prepare`` returned, empty if
-    none were loaded. Evict older snapshots to make room. Leave the instance's data directory empty:
-    restore the snapshot into it. Raise NotSaved, with the data directory unchanged, when there is
-    no room or it cannot be kept as a whole.
+    none were loaded. Evict older snapshots to make room. The instance's data directory is empty
+    afterwards: restore the snapshot into it. Raise NotSaved, with the data directory unchanged, if
+    there is no room or the directory is not self-contained.
     """
     if instance.pid is not None:
-        raise ValueError(f"{instance.id} runs: a snapshot is made after a clean stop")
+        raise ValueError(f"{instance.id} is running: stop it before making a snapshot")
     owner = instance.data_dir.stat()
     try:
         close_tree(instance.data_dir)
     except OSError as error:
         raise HostError(
-            f"{instance.data_dir} cannot be closed to be kept as a snapshot: {error.strerror}"
+            f"cannot save {instance.data_dir} as a snapshot: taking ownership of it failed: "
+            f"{error.strerror}"
         ) from error
     try:
         _refuse_what_is_not_whole(instance, owner.st_uid)
@@ -106,33 +107,33 @@ def save(
             raise NotSaved(reason.message, hint=reason.hint) from reason
         if isinstance(reason, OSError):
             raise NotSaved(
-                f"the data directory of {instance.server.name} cannot be kept as a snapshot: "
+                f"cannot save the data directory of {instance.server.name} as a snapshot: "
                 f"{reason.strerror} ({reason.filename or paths.snapshots_dir()})",
-                hint="free space there, or name another place with MILLRACE_SNAPSHOTS",
+                hint="free space there, or set MILLRACE_SNAPSHOTS to another directory",
             ) from reason
         raise
     try:
         empty(instance.data_dir)  # of files that were copied, not moved
     except OSError as error:
         raise HostError(
-            f"{instance.data_dir}, which is kept as a snapshot, cannot be emptied: {error.strerror}"
+            f"cannot empty {instance.data_dir} after copying it to a snapshot: {error.strerror}"
         ) from error
     return snapshot
 
 
 def restore(instance: Instance, snapshot: Snapshot, *, page_cache: PageCache = "cold") -> Restored:
-    """Fill the empty data directory of an instance from a snapshot, instead of initialising it.
+    """Restore a snapshot into the empty data directory of an instance.
 
-    The instance then has the snapshot's accounts and password. ``page_cache`` says whether its
-    files are then in the page cache. Raise ``Unusable``, with the directory empty again, when the
-    snapshot is gone or was changed, and HostError when the disk refuses.
+    The instance then has the snapshot's accounts and password. ``page_cache`` is the wanted state
+    of its files in the page cache. Raise ``Unusable``, with the directory empty again, if the
+    snapshot is gone or was changed, and HostError for a disk error.
     """
     data_dir, uid = instance.data_dir, instance.uid
     if any(data_dir.iterdir()):
-        raise ValueError(f"{data_dir} is not empty: a snapshot is restored instead of initialising")
+        raise ValueError(f"{data_dir} is not empty: restore a snapshot before initialising")
     began = time.monotonic()
     try:
-        close_tree(data_dir)  # nobody else gets access before all files are there
+        close_tree(data_dir)  # no other user gets access before all files are there
         with repository.in_use(snapshot):
             copied = copy_tree(snapshot.data_dir, data_dir, uid)
         bring(data_dir, page_cache)
@@ -140,8 +141,8 @@ def restore(instance: Instance, snapshot: Snapshot, *, page_cache: PageCache = "
     except OSError as error:
         _empty_for(uid, data_dir)
         raise HostError(
-            f"the snapshot {snapshot.name} cannot be restored into {data_dir}: {error.strerror}",
-            hint="free space there, or name another place with MILLRACE_WORK",
+            f"cannot restore snapshot {snapshot.name} into {data_dir}: {error.strerror}",
+            hint="free space there, or set MILLRACE_WORK to another directory",
         ) from error
     except BaseException:
         _empty_for(uid, data_dir)
@@ -173,7 +174,7 @@ def _make(
     made_s: float,
     tables: tuple[KeptTable, ...],
 ) -> Snapshot:
-    """Move the data directory into the draft and publish it last, or revert everything."""
+    """Move the data directory into the draft and publish that; undo everything on an error."""
     data_dir, kept = instance.data_dir, draft / manifest.DATA
     try:
         _move(data_dir, kept)
@@ -198,7 +199,7 @@ def _make(
         )
         manifest.write(snapshot)
         if (defect := manifest.defect(draft)) is not None:
-            raise repository.Unusable(f"the manifest of a snapshot cannot hold it: {defect}")
+            raise repository.Unusable(f"its manifest could not be read back: {defect}")
         write_back(draft)
         return repository.publish(draft, key)  # the directory cannot be moved back after it
     except BaseException:
@@ -219,53 +220,53 @@ def _move(data_dir: Path, kept: Path) -> None:
 
 
 def _make_room(key: SnapshotKey, needed_bytes: int) -> None:
-    """Evict older snapshots to make room for a new one. Raise NotSaved without enough room."""
+    """Evict older snapshots to make room for a new one. Raise NotSaved if there is too little."""
     limit = repository.limit_bytes()
     size = readable_size(needed_bytes)
     if needed_bytes > limit:
         raise NotSaved(
-            f"a data directory of {size} is more than snapshots may take ({readable_size(limit)})",
-            hint=f"allow more with {repository.LIMIT_VARIABLE}",
+            f"a data directory of {size} exceeds the limit for snapshots ({readable_size(limit)})",
+            hint=f"raise the limit with {repository.LIMIT_VARIABLE}",
         )
     repository.evict(limit - needed_bytes, spared=[key.name])
     for place in (paths.snapshots_dir(), paths.work_dir()):
         if repository.free_bytes(place) < needed_bytes:
             raise NotSaved(
-                f"no room for a copy of {size} beside the snapshot in {place}",
+                f"not enough space in {place} for the snapshot and a copy of {size}",
                 hint="free space there",
             )
 
 
 def _refuse_what_is_not_whole(instance: Instance, uid: int) -> None:
-    """Raise NotSaved where a data directory is not self-contained.
+    """Raise NotSaved unless a data directory is self-contained.
 
-    A part of the data may lie outside of it, belong to another user than ``uid``, or be of a kind
-    or number that no server creates.
+    A part of the data may be outside of it, belong to another user than ``uid``, or be of a type or
+    number that no server creates.
     """
     rules = instance.family.snapshots
     for option in instance.options.applied:
         if instance.family.options.leads_away(option.name, option.value or ""):
             raise NotSaved(
-                f"{option.name} = {option.value} leads out of the data directory, "
-                "and what lies there would not be in a snapshot"
+                f"{option.name} = {option.value} is outside of the data directory, "
+                "so a snapshot would lack those files"
             )
     try:
         for path, status in manifest.walk(instance.data_dir, most=_MOST_FILES):
             refuse_file(path.relative_to(instance.data_dir), status, uid, rules.link_suffixes)
     except manifest.NoDataDirectory as reason:
-        raise NotSaved(f"the data directory holds {reason.holds}") from reason
+        raise NotSaved(f"the data directory has {reason.holds}") from reason
 
 
 def refuse_file(
     name: Path, status: os.stat_result, uid: int, link_suffixes: Collection[str]
 ) -> None:
-    """Raise NotSaved for a file of a data directory that leads out of it, or is not of ``uid``."""
+    """Raise NotSaved for a file that leads out of the data directory, or not owned by ``uid``."""
     if not str(name).isprintable():
-        raise NotSaved(f"{str(name)!r} is the name of no file that a server makes")
+        raise NotSaved(f"no server creates a file named {str(name)!r}")
     if stat.S_ISLNK(status.st_mode) or name.suffix in link_suffixes:
-        raise NotSaved(f"{name} leads out of the data directory")
+        raise NotSaved(f"{name} is a link to a place outside of the data directory")
     if stat.S_ISREG(status.st_mode) and (status.st_uid != uid or status.st_nlink > 1):
-        raise NotSaved(f"{name} is a file of another place too, or of another user")
+        raise NotSaved(f"{name} has another hard link, or belongs to another user")
 
 
 def _leave_out(data_dir: Path, options: FittedOptions, rules: SnapshotRules) -> None:
@@ -281,21 +282,24 @@ def _leave_out(data_dir: Path, options: FittedOptions, rules: SnapshotRules) -> 
 
 
 def verify_tables(client: ServerClient, snapshot: Snapshot, *, whole: bool) -> None:
-    """Raise TrialFailed where a server on a copy serves other rows, by samples or ``whole``."""
+    """Raise TrialFailed if a server on a restored copy returns other rows than recorded.
+
+    Compare samples of each table, or all rows if ``whole``.
+    """
     server = client.server.name
     try:
         with contextlib.closing(client.connect(limit_s=QUERY_LIMIT_S)) as session:
             found = ((table, _problem(session, table, whole=whole)) for table in snapshot.tables)
             wrong = next(((table, why) for table, why in found if why is not None), None)
     except DatabaseError as error:
-        raise TrialFailed(f"{server}: its tables cannot be read: {error.message}") from error
+        raise TrialFailed(f"{server}: cannot read its tables: {error.message}") from error
     if wrong is not None:
         table, why = wrong
         raise TrialFailed(
-            f"{server} does not serve the table {shown_line(table.name)} that the snapshot "
-            f"{snapshot.name} was made of: {why}",
-            hint=f"remove the snapshot (millrace snapshots remove {snapshot.name}); the next "
-            "trial makes it anew",
+            f"{server}: table {shown_line(table.name)} differs from the snapshot {snapshot.name}: "
+            f"{why}",
+            hint=f"remove the snapshot with `millrace snapshots remove {snapshot.name}`; the next "
+            "trial creates it again",
         )
 
 
@@ -307,7 +311,7 @@ def _problem(session: Session, table: KeptTable, *, whole: bool) -> str | None:
     except DatabaseError as error:
         if error.kind in ("unreachable", "lost"):
             raise
-        return f"it cannot be read: {error.message}"
+        return f"cannot be read: {error.message}"
     except ValueError as error:
-        return f"it cannot be read: {error}"
+        return f"cannot be read: {error}"
     return None if found == expected else difference(expected, found)

@@ -1,16 +1,16 @@
 """Copy and digest the files of a data directory, and bring them into a state of the page cache.
 
-*Copies* are as fast as the disk allows, with modes and holes. A file is cloned (FICLONE) where the
-file system shares blocks. Otherwise several threads read and write its data past the page cache
-(O_DIRECT), a part of a file at a time: only the disk limits the speed, little is left dirty, and
-the copy is not in the page cache. Where the file system has no direct I/O, and for small files and
-small pieces, the same copy goes through the page cache. Holes (pages that transparent compression
-punched out) stay holes; where the original is fully allocated, the copy is too, before it is
-written. *Digests* are computed past the page cache, so that cold files stay cold.
+*Copies* are as fast as the disk allows, and preserve modes and holes. A file is cloned (FICLONE) if
+the file system shares blocks. Otherwise several threads copy its data past the page cache
+(O_DIRECT), one part of a file at a time: only the disk limits the speed, few pages are dirty, and
+the copy is not in the page cache. Small files, small ranges, and file systems without direct I/O go
+through the page cache. Holes (of transparent page compression) stay holes. If the original is fully
+allocated, the copy is too, before it is written. *Digests* are computed past the page cache, so
+cold files stay cold.
 
 *The page cache.* ``cold``: written back and dropped. ``warm``: written back and read in. Servers
-that open their files with O_DIRECT do not notice the difference; buffered ones do, and would
-otherwise depend on what the previous trial left in memory.
+with O_DIRECT do not notice the difference. Servers with buffered I/O do; without a defined state
+they would depend on what the previous trial left in memory.
 """
 
 import contextlib
@@ -36,8 +36,8 @@ _CANNOT_CLONE = frozenset(
 )
 
 # Measured on a virtual disk: 1 to 8 threads and 1 to 4 MiB a request differ by less than the noise,
-# at a quarter of the CPU time of a copy through the page cache. The latter takes three times as
-# long on a busy host, even if the copy is read in afterwards. Real disks need several threads.
+# with a quarter of the CPU time of a copy through the page cache. The latter takes three times as
+# long on a busy host, even if reading in follows direct I/O. Real disks need several threads.
 THREADS = 4
 REQUEST_BYTES = 1 << 20
 _PART_BYTES = 32 << 20
@@ -54,7 +54,7 @@ _Range = tuple[int, int]  # start and end in bytes
 class Copied:
     """The result of a copy."""
 
-    how: str  # reflink where every file shares the original's blocks, else copy
+    how: str  # "reflink" if every file shares the original's blocks, else "copy"
     bytes: int  # the apparent size of all files
 
 
@@ -79,9 +79,9 @@ class _Job:
 def copy_tree(source: Path, target: Path, uid: int | None) -> Copied:
     """Copy the directories and files of ``source`` into ``target``, an existing empty directory.
 
-    They belong to the user ``uid`` and its group, or to this process's where that is None. Leave
-    out links, sockets and other special files. Raise OSError. On failure or interruption, all
-    threads have ended, and the caller removes what they wrote.
+    The copies belong to the user ``uid`` and its group, or to this process's user if ``uid`` is
+    None. Links, sockets and other special files are left out. Raise OSError. After a failure or
+    interruption all threads have ended; the caller removes what they wrote.
     """
     job = _Job(uid)
     files: list[tuple[int, Path, Path]] = []
@@ -98,7 +98,7 @@ def copy_tree(source: Path, target: Path, uid: int | None) -> Copied:
     files.sort(key=lambda entry: entry[0], reverse=True)  # the longest work first
     parts = [part for _, original, copy in files for part in _begin(original, copy, job)]
     in_threads(_copy_part, parts)
-    # The copy's owner gets access only now, to the innermost directories first.
+    # The copy's owner gets access only now, innermost directories first.
     for path, status in reversed(made):
         descriptor = open_without_links(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -111,7 +111,7 @@ def copy_tree(source: Path, target: Path, uid: int | None) -> Copied:
 def in_threads(
     work: Callable[[_Item, threading.Event], _Result], items: list[_Item]
 ) -> list[_Result]:
-    """Return the results of ``work`` in threads; at a failure, set their event and await them."""
+    """Return the results of ``work`` in threads; on a failure, set their event and await them."""
     stopped = threading.Event()
     with ThreadPoolExecutor(THREADS) as threads:
         try:
@@ -125,7 +125,7 @@ def in_threads(
 
 
 def _begin(original: Path, copy: Path, job: _Job) -> Iterator[_Part]:
-    """Create the copy with owner, mode and size, and yield the parts that remain to copy."""
+    """Create the copy with owner, mode and size, and yield the parts that remain to be copied."""
     with (
         open(original, "rb", buffering=0, opener=open_without_links) as source,
         open(copy, "xb", buffering=0, opener=open_without_links) as target,
@@ -148,7 +148,7 @@ def _begin(original: Path, copy: Path, job: _Job) -> Iterator[_Part]:
 
 
 def data_ranges(descriptor: int, size: int) -> Iterator[_Range]:
-    """Yield the ranges in which a file holds data, by the file system's account, without holes."""
+    """Yield the ranges of a file that contain data, without holes (SEEK_DATA)."""
     position = 0
     while position < size:
         try:
@@ -205,8 +205,10 @@ def _copy_part(part: _Part, stopped: threading.Event) -> None:
                 with view[:padded] as room:
                     got = min(os.preadv(source, [room], offset), wanted)
                 if got == 0:
-                    raise OSError(errno.EIO, "it became shorter while it was copied", part.original)
-                # The last bytes may not fill a block, and direct I/O writes only whole blocks.
+                    raise OSError(
+                        errno.EIO, "the file was truncated while it was copied", part.original
+                    )
+                # The last bytes may not fill a block, but direct I/O writes only whole blocks.
                 whole = got - got % _ALIGNMENT
                 with view[: whole or got] as found:
                     offset += os.pwritev(target if whole else tail, [found], offset)
@@ -214,7 +216,7 @@ def _copy_part(part: _Part, stopped: threading.Event) -> None:
 
 @contextlib.contextmanager
 def opened(path: Path, flags: int, *, direct: bool) -> Iterator[int]:
-    """Open a file, past the page cache where ``direct`` and supported by the file system."""
+    """Open a file, with O_DIRECT if ``direct`` and if the file system supports it."""
     try:
         descriptor = open_without_links(path, flags | (os.O_DIRECT if direct else 0))
     except OSError as error:
@@ -247,8 +249,8 @@ def files_below(directory: Path) -> list[Path]:
 def bring(directory: Path, state: State) -> None:
     """Write back the file system of ``directory``, and bring its files into ``state``.
 
-    Pages that a process has mapped cannot be dropped, so no server may use the files. On failure or
-    interruption, all threads have ended.
+    Pages that a process has mapped cannot be dropped, so no server may use the files. After a
+    failure or interruption, all threads have ended.
     """
     write_back(directory)
     in_threads(_drop if state == "cold" else _read, files_below(directory))
@@ -274,7 +276,7 @@ def _drop(file: Path, stopped: threading.Event) -> None:
 
 
 def _read(file: Path, stopped: threading.Event) -> None:
-    """Read the data of a file; skip its holes, which may be terabytes and are on no disk."""
+    """Read the data of a file; skip holes, which may be terabytes and take no disk space."""
     if stopped.is_set():
         return
     with (
@@ -287,7 +289,7 @@ def _read(file: Path, stopped: threading.Event) -> None:
             while offset < end and not stopped.is_set():
                 with buffer[: end - offset] as room:
                     got = os.preadv(opened.fileno(), [room], offset)
-                if got == 0:  # the file became shorter
+                if got == 0:  # the file was truncated
                     break
                 offset += got
             if stopped.is_set():
@@ -301,9 +303,8 @@ _ZEROS = bytes(REQUEST_BYTES)
 def digests(data_dir: Path, paths: Iterable[str]) -> dict[str, str]:
     """Return the BLAKE2b digest, in hex, of each file, by its path below ``data_dir``.
 
-    It covers the size and every MiB that is not zero, with its offset, so that a sparse file of
-    terabytes takes no time. Raise OSError. On failure or interruption, all threads have ended when
-    this function returns.
+    A digest covers the size and every MiB that is not zero, with its offset, so a sparse file of
+    terabytes takes no time. Raise OSError. After a failure or interruption, all threads have ended.
     """
     names = list(paths)
     found = in_threads(_digest, [data_dir / name for name in names])
@@ -311,16 +312,16 @@ def digests(data_dir: Path, paths: Iterable[str]) -> dict[str, str]:
 
 
 def damage(data_dir: Path, kept: Mapping[str, str]) -> str | None:
-    """Return why files do not match their digests; None where they do."""
+    """Return why files do not match their digests; None if they match."""
     try:
         found = digests(data_dir, kept)
     except OSError as error:
         if error.errno != errno.EIO:
             raise
-        return f"its files cannot be read: {error.strerror}"
+        return f"cannot read its files: {error.strerror}"
     for path in sorted(kept):
         if found[path] != kept[path]:
-            return f"{path} holds other bytes than were kept"
+            return f"the content of {path} has changed"
     return None
 
 
@@ -338,7 +339,7 @@ def _digest(path: Path, stopped: threading.Event) -> str:
             while offset < end and not stopped.is_set():
                 got = os.preadv(source, [view], offset)
                 if got < min(REQUEST_BYTES, size - offset):
-                    raise OSError(errno.EIO, "it became shorter while it was read", str(path))
+                    raise OSError(errno.EIO, "the file was truncated while it was read", str(path))
                 content = buffer[:got]
                 if content != _ZEROS[:got]:
                     digest.update(offset.to_bytes(8))

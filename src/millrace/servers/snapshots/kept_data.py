@@ -1,12 +1,12 @@
-"""Keep the data directory of a trial whose millrace ends before it, until the trial continues.
+"""Keep the data directory of a trial that outlives its millrace, until the trial continues.
 
-    <work>/kept/<run>-<trial>/         millrace's, for nobody else; the names are digests
-    <work>/kept/<run>-<trial>/trial    its id in the store
+    <work>/kept/<run>-<trial>/         owned by millrace, closed to others; names are digests
+    <work>/kept/<run>-<trial>/trial    the trial's id in the store
     <work>/kept/<run>-<trial>/password of the server's accounts
     <work>/kept/<run>-<trial>/progress a line for each part of the trial that has ended
     <work>/kept/<run>-<trial>/data/    the data directory, while no instance has it
 
-The data directory moves by renaming, so it needs no room of its own: from the instance when that is
+The data directory is moved by renaming, so it needs no extra space: from the instance when that is
 removed (``instances/ownership``), and into the instance of the trial that continues. The directory
 is removed once the trial's result is stored (``campaign/attempts``), or with its run.
 """
@@ -34,14 +34,14 @@ _MOST_FILES = 200_000
 
 
 class NotResumable(HostError):
-    """An error for a kept data directory that holds what no server makes."""
+    """An error for a kept data directory with files that no server creates."""
 
 
 @dataclass
 class KeptData:
     """The kept data directory of one trial, and its progress.
 
-    ``was_adopted`` is whether an instance of this process has it.
+    ``was_adopted`` is True once an instance of this process has taken the data directory over.
     """
 
     directory: Path
@@ -50,17 +50,17 @@ class KeptData:
 
     @classmethod
     def of(cls, trial: str) -> KeptData:
-        """Return that of a trial, by its id in the store, which begins with its run's."""
+        """Return the kept data of a trial; its id in the store starts with that of its run."""
         run, _, rest = trial.partition("/")
         return cls(_root() / f"{_digest(run)}-{_digest(rest)}", trial)
 
     @property
     def data(self) -> Path:
-        """The data directory, while no instance has it."""
+        """The path of the data directory while no instance has it."""
         return self.directory / DATA
 
     def is_there(self) -> bool:
-        """Return whether a data directory waits to be continued, which millrace itself kept."""
+        """Return whether there is a data directory to continue, kept by millrace itself."""
         try:
             place = self.directory.lstat()
             is_ours = place.st_uid == os.geteuid() and not may_others_write(place)
@@ -73,15 +73,15 @@ class KeptData:
         return manifest.usage(self.data)[1]
 
     def begin(self, instance: Instance | None) -> None:
-        """Make the directory for a trial that begins; an ``instance`` leaves its data there."""
+        """Create the directory for a new trial; ``instance`` leaves its data there at its end."""
         self.remove()
         try:
             self.directory.mkdir(mode=0o700, parents=True)
         except OSError as error:
             raise HostError(
-                f"{self.directory}, where the trial's data would be kept, cannot be made: "
+                f"{self.directory}: cannot create the directory for the trial's data: "
                 f"{error.strerror}",
-                hint="free space there, or name another place with MILLRACE_WORK",
+                hint="free space there, or set MILLRACE_WORK to another directory",
             ) from error
         _root()  # check that no other user created it first
         _append(self.directory / _TRIAL, self.trial)
@@ -90,9 +90,9 @@ class KeptData:
             instance.keep_data(self.directory)
 
     def adopt(self, instance: Instance) -> None:
-        """Move the data directory into an instance, for which it is kept again.
+        """Move the data directory into an instance; when the instance ends, it is kept again.
 
-        Raise NotResumable where it holds what no server makes, HostError where the disk refuses.
+        Raise NotResumable if it has files that no server creates, HostError for a disk error.
         """
         try:
             close_tree(self.data)
@@ -100,7 +100,7 @@ class KeptData:
             suffixes = instance.family.snapshots.link_suffixes
             for path, status in manifest.walk(self.data, most=_MOST_FILES):
                 refuse_file(path.relative_to(self.data), status, os.geteuid(), suffixes)
-            # Before the only copy moves: whoever then removes the instance moves it back.
+            # First, because the removal of the instance then moves the only copy back.
             instance.keep_data(self.directory)
             instance.data_dir.rmdir()
             self.data.rename(instance.data_dir)
@@ -108,17 +108,17 @@ class KeptData:
                 give_tree(instance.data_dir, instance.uid, instance.uid)
             instance.set_password((self.directory / _PASSWORD).read_text("utf-8"))
         except manifest.NoDataDirectory as reason:
-            raise NotResumable(f"the kept data directory holds {reason.holds}") from reason
+            raise NotResumable(f"the kept data directory has {reason.holds}") from reason
         except NotSaved as reason:
             raise NotResumable(reason.message) from reason
         except OSError as error:
             raise HostError(
-                f"the kept data directory {self.data} cannot be used: {error.strerror}"
+                f"cannot use the kept data directory {self.data}: {error.strerror}"
             ) from error
         self.was_adopted = True
 
     def append(self, line: str) -> None:
-        """Add a line to the progress, which is on the disk when this returns."""
+        """Add a line to the progress, and flush it to the disk."""
         _append(self.directory / _PROGRESS, f"{line}\n")
 
     def progress(self) -> bytes:
@@ -132,14 +132,14 @@ class KeptData:
         atomic_file.write_text(self.directory / _PROGRESS, content.decode())
 
     def remove(self) -> None:
-        """Remove everything. Raise HostError where that is refused."""
+        """Remove everything. Raise HostError if that fails."""
         remove_tree(self.directory)
-        with contextlib.suppress(OSError):  # it is missing, or has others
+        with contextlib.suppress(OSError):  # it is missing, or has other entries
             self.directory.parent.rmdir()
 
 
 def remove_of_runs(runs: Collection[str]) -> None:
-    """Remove what is kept of trials of these runs."""
+    """Remove the kept data of all trials of these runs."""
     digests = {_digest(run) for run in runs}
     for kept in all_kept():
         if kept.directory.name.partition("-")[0] in digests:
@@ -147,7 +147,7 @@ def remove_of_runs(runs: Collection[str]) -> None:
 
 
 def all_kept() -> list[KeptData]:
-    """Return what is kept, sorted by name."""
+    """Return all kept data, sorted by name."""
     root = _root()
     if not root.is_dir():
         return []
@@ -162,9 +162,10 @@ _TRIAL, _PASSWORD, _PROGRESS = "trial", "password", "progress"
 
 
 def _root() -> Path:
-    """Return the directory of all, which may not exist yet. Raise HostError where it is not safe.
+    """Return the directory of all kept data, which may not exist yet. Raise HostError if unsafe.
 
-    Its name is known: where every user may write to the work directory, anybody can plant it.
+    Its name is predictable: in a work directory that every user may write to, anybody can create
+    it.
     """
     root = paths.work_dir() / KEPT
     refuse_shared(root, "MILLRACE_WORK")

@@ -1,10 +1,10 @@
-"""Identify a snapshot by everything that may shape the files of a data directory.
+"""Identify a snapshot by everything that may affect the files of a data directory.
 
 The key consists of the build (its name, version and the current digest of its program), the user it
 runs as, millrace's version (which decides how a data directory is initialised), the options and the
-data. All options count except the family's ``runtime_only`` ones, which are known to leave no trace
-in the files of a server that was stopped cleanly. An unforeseen option thus makes another snapshot,
-which only costs time; an option ignored by mistake would falsify a measurement.
+data. All options count except the family's ``runtime_only`` options, which leave no trace in the
+files of a server that was stopped cleanly. An unforeseen option thus makes another snapshot, which
+only costs time; an option ignored by mistake would falsify a measurement.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from millrace.model.documents import Document, Items, canonical
 from millrace.model.servers import FittedOptions, InstalledServer, Option
 from millrace.servers.provenance import sha256
 
-FORMAT = 4  # of a snapshot; one of another format is never found, and is evicted like any other
+FORMAT = 4  # snapshots of another format are never found, and are evicted like any other
 
 
 class _Build(Document):
@@ -32,7 +32,7 @@ class _Build(Document):
 
 
 class KeyParts(Document):
-    """Everything that may shape the files; ``options`` are names with values."""
+    """Everything that may affect the files; ``options`` are (name, value) pairs."""
 
     format: int
     millrace: str
@@ -44,7 +44,7 @@ class KeyParts(Document):
 
 @dataclass(frozen=True)
 class SnapshotKey:
-    """The key of a snapshot, whose ``parts`` are kept in its manifest."""
+    """The key of a snapshot; the manifest stores its ``parts``."""
 
     server: str
     parts: KeyParts

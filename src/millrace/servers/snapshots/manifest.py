@@ -1,6 +1,6 @@
-"""Read and write a snapshot on the disk: its manifest (``snapshot.json``) and its files (``data``).
+"""Read and write a snapshot: its manifest (``snapshot.json``) and its files (``data``).
 
-The manifest holds the password of the server's accounts, so only its owner may read it.
+The manifest contains the password of the server's accounts, so only its owner may read it.
 """
 
 import errno
@@ -20,27 +20,27 @@ from millrace.servers.snapshots import data_files
 from millrace.servers.snapshots.key import FORMAT, KeyParts, SnapshotKey
 
 FILE = "snapshot.json"
-# Enough for 100,000 tables, and for any text of the workload whose data they are.
+# Enough for 100,000 tables, and for any workload definition in the key.
 _LIMITS = safe_json.Limits(size_bytes=64 << 20, values=2_000_000, text_chars=64 << 20)
 DATA = "data"
 
-# A server has two or three files a table, and a hundred of its own. 100,000 tables are many, and
-# counting a million files takes some seconds.
+# Enough for 100,000 tables: a server has two or three files per table, and a hundred of its own.
+# Counting a million files takes some seconds.
 MOST_FILES = 1_000_000
 _MOST_LEVELS = 100
 
 
 class NoDataDirectory(TrialFailed):
-    """An error for a directory with too many files or levels to be a server's data directory."""
+    """An error for a directory tree too large or too deep to be a server's data directory."""
 
     def __init__(self, data_dir: Path, holds: str) -> None:
-        super().__init__(f"the data directory {data_dir} holds {holds}")
+        super().__init__(f"the data directory {data_dir} has {holds}")
         self.holds = holds
 
 
 @dataclass(frozen=True)
 class SnapshotFile:
-    """A file of the data directory as it was kept, with its relative path."""
+    """A file of the data directory when it was saved; ``path`` is relative."""
 
     path: str
     size: int
@@ -54,11 +54,11 @@ class Snapshot:
     key: SnapshotKey
     directory: Path
     password: str = field(repr=False)
-    facts: Mapping[str, object]  # that its creator recorded for later
-    made_s: float  # to initialise and load
+    facts: Mapping[str, object]  # recorded by its creator
+    made_s: float  # time to initialise and load
     made_utc: str
-    bytes: int  # the files' sizes
-    allocated_bytes: int  # on the disk; holes take none
+    bytes: int  # the sum of the file sizes
+    allocated_bytes: int  # disk usage, without holes
     files: tuple[SnapshotFile, ...] = field(repr=False)
     digests: Mapping[str, str] = field(repr=False)  # of contents, by path
     tables: tuple[KeptTable, ...] = field(default=(), repr=False)  # as loaded
@@ -72,10 +72,9 @@ class Snapshot:
         return self.directory / DATA
 
     def damage(self) -> str | None:
-        """Return why its files differ from the kept ones; None if they do not.
+        """Return how its files differ from the saved ones; None if they do not.
 
-        Compare their names, sizes and times. A file that is written to after the snapshot was
-        created has another time. ``content_damage`` finds other changes.
+        Compare names, sizes and modification times. ``content_damage`` finds other changes.
         """
         kept = {file.path: file for file in self.files}
         there = {file.path: file for file in list_files(self.data_dir)}
@@ -89,7 +88,7 @@ class Snapshot:
         return None
 
     def content_damage(self) -> str | None:
-        """Return why its files, all read, differ from the kept ones, or None. Raise OSError."""
+        """Read all files; return how they differ from the saved ones, or None. Raise OSError."""
         if self.digests.keys() != {file.path for file in self.files}:
             return "its manifest lacks digests"
         return data_files.damage(self.data_dir, self.digests)
@@ -108,10 +107,10 @@ def list_files(data_dir: Path) -> tuple[SnapshotFile, ...]:
 
 
 def walk(data_dir: Path, *, most: int = MOST_FILES) -> Iterator[tuple[Path, os.stat_result]]:
-    """Yield everything below a directory except directories, with its status.
+    """Yield every entry below a directory except directories, with its status.
 
-    Follow no link. Raise NoDataDirectory for more than ``most`` files and directories, or for more
-    levels than a server creates: a server may have created anything there.
+    Symbolic links are not followed. Raise NoDataDirectory for more than ``most`` entries or for
+    more levels than a server creates, because a server may have created anything there.
     """
     waiting = [(data_dir, 1)]
     found = 0
@@ -136,7 +135,7 @@ def walk(data_dir: Path, *, most: int = MOST_FILES) -> Iterator[tuple[Path, os.s
 
 
 def usage(data_dir: Path) -> tuple[int, int]:
-    """Return the apparent bytes of all files below a directory, and their bytes on the disk."""
+    """Return the apparent size and the disk usage of all files below a directory, in bytes."""
     states = [status for _, status in walk(data_dir) if stat.S_ISREG(status.st_mode)]
     return sum(s.st_size for s in states), sum(s.st_blocks * 512 for s in states)
 
@@ -152,7 +151,7 @@ def write(snapshot: Snapshot) -> None:
 
 
 def read(directory: Path) -> Snapshot | None:
-    """Return the snapshot in a directory; None where this millrace can read none."""
+    """Return the snapshot in a directory; None if there is none that this version can read."""
     try:
         return _read(directory)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
@@ -160,7 +159,7 @@ def read(directory: Path) -> Snapshot | None:
 
 
 def defect(directory: Path) -> str | None:
-    """Return why the manifest in a directory cannot be read back; None where it can."""
+    """Return why the manifest in a directory cannot be read back; None if it can."""
     try:
         return None if _read(directory) is not None else "it has another format"
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:

@@ -1,13 +1,14 @@
-"""Find, publish and evict snapshots, each of which is kept whole or not at all.
+"""Find, publish and evict snapshots; a snapshot is complete or does not exist.
 
     <snapshots>/<server>-<digest>/           a snapshot: snapshot.json and data/
     <snapshots>/.<server>-<digest>.<x>.part  an unfinished one, or the leftover of a dead process
     <snapshots>/.<server>-<digest>.<x>.gone  one that is being removed
 
-A directory gets its own name by one rename, when all of it is on the disk. A process that creates,
-restores or removes a snapshot holds a lock on the directory itself (flock), which ends with the
-process: a ``.part`` or ``.gone`` that can be locked is a leftover. A snapshot in use has a shared
-lock, so nobody removes it. The directory's modification time is the time of the last use.
+A directory gets its final name by one rename, when all of it is on the disk. A process that
+creates, restores or removes a snapshot holds a lock on the directory (flock), which ends with the
+process. So a ``.part`` or ``.gone`` directory that can be locked is a leftover. A snapshot in use
+has a shared lock, so nobody removes it. The directory's modification time is the time of the last
+use.
 """
 
 import contextlib
@@ -33,7 +34,7 @@ _DEFAULT_LIMIT_BYTES = 100_000_000_000
 
 _MAKING, _LEAVING = ".part", ".gone"
 
-# Snapshots whose contents this process has verified: device, inode, and files with their times.
+# Snapshots whose contents this process has verified: device, inode, files with their times.
 _VERIFIED: set[tuple[int, int, tuple[SnapshotFile, ...]]] = set()
 
 
@@ -43,19 +44,19 @@ class Unusable(HostError):
 
 @dataclass(frozen=True)
 class SnapshotListing:
-    """A directory among the snapshots, and its damage, if any."""
+    """An entry in the list of snapshots, with its damage, if any."""
 
     name: str
-    snapshot: Snapshot | None  # None where its manifest cannot be read
+    snapshot: Snapshot | None  # None if its manifest cannot be read
     damage: str | None
     allocated_bytes: int
     used_s: float  # since the epoch
 
 
 def find(key: SnapshotKey) -> Snapshot | None:
-    """Return the snapshot for a key, intact by the names, sizes and times of its files.
+    """Return the snapshot for a key, if its files have the saved names, sizes and times; or None.
 
-    Remove one that is not intact, or that another user could have changed.
+    Remove a snapshot that is damaged, or that another user could have changed.
     """
     directory = paths.snapshots_dir() / key.name
     with _locked(directory, fcntl.LOCK_SH) as there:
@@ -69,7 +70,7 @@ def find(key: SnapshotKey) -> Snapshot | None:
 
 @contextlib.contextmanager
 def in_use(snapshot: Snapshot) -> Iterator[None]:
-    """Protect an intact snapshot in the block, and count it as used. Raise Unusable, OSError."""
+    """Lock an intact snapshot for the block, and count it as used. Raise Unusable, OSError."""
     with _locked(snapshot.directory, fcntl.LOCK_SH) as there:
         damage = _damage(snapshot) if there else "it is gone"
         if damage is None:
@@ -77,11 +78,11 @@ def in_use(snapshot: Snapshot) -> Iterator[None]:
             yield
             return
     _remove(snapshot.directory)
-    raise Unusable(f"the snapshot {snapshot.name} cannot be used: {damage}")
+    raise Unusable(f"snapshot {snapshot.name} is unusable: {damage}")
 
 
 def _damage(snapshot: Snapshot) -> str | None:
-    """Return why a snapshot is not intact, or None; read contents once in this process."""
+    """Return why a snapshot is damaged, or None. Verify contents once per process."""
     damage = (
         snapshot.damage() if _is_own(snapshot.directory) else "another user could have changed it"
     )
@@ -97,7 +98,7 @@ def _damage(snapshot: Snapshot) -> str | None:
 def _is_own(directory: Path) -> bool:
     """Return whether only root and this process's user can have created or changed a snapshot.
 
-    The directory of all snapshots may once have been open to other users.
+    The directory of all snapshots may have been writable for other users earlier.
     """
     status = directory.lstat()
     return status.st_uid in (0, os.geteuid()) and not may_others_write(status)
@@ -109,7 +110,7 @@ def listing() -> list[SnapshotListing]:
 
 
 def named_limit_bytes() -> int | None:
-    """Return the limit that ``MILLRACE_SNAPSHOTS_LIMIT`` names, if any. Raise UserError."""
+    """Return the limit in ``MILLRACE_SNAPSHOTS_LIMIT``; None if unset. Raise UserError."""
     named = os.environ.get(LIMIT_VARIABLE)
     if not named:
         return None
@@ -117,16 +118,16 @@ def named_limit_bytes() -> int | None:
         return parse_size(named)
     except ValueError as error:
         raise UserError(
-            f"{LIMIT_VARIABLE}: {error}", hint="write a size such as 50G, or 0 to keep no more"
+            f"{LIMIT_VARIABLE}: {error}", hint="use a size such as 50G, or 0 to keep no snapshots"
         ) from error
 
 
 def limit_bytes() -> int:
-    """Return the maximum size of all snapshots on the disk, in bytes.
+    """Return the maximum disk usage of all snapshots, in bytes.
 
-    It is ``MILLRACE_SNAPSHOTS_LIMIT`` (such as ``50G``; with 0 no more are kept), or half of the
-    sum of their size and the free space, at most 100 GB. It is half because a snapshot is of use
-    only if its copy fits on the disk too. Raise UserError for a limit that is not a size.
+    The limit is ``MILLRACE_SNAPSHOTS_LIMIT`` (such as ``50G``; 0 keeps no snapshots). The default
+    is half of the sum of their size and the free space, at most 100 GB: a snapshot is useful only
+    if its copy fits on the disk too. Raise UserError for a limit that is not a size.
     """
     if (limit := named_limit_bytes()) is not None:
         return limit
@@ -135,7 +136,10 @@ def limit_bytes() -> int:
 
 
 def evict(limit_bytes: int, *, spared: Collection[str] = ()) -> list[str]:
-    """Remove leftovers, and old snapshots, unless used or spared, beyond a limit; return names."""
+    """Remove leftovers, and the oldest snapshots beyond a limit; return the removed names.
+
+    Snapshots that are in use or ``spared`` stay.
+    """
     reap()
     removed = []
     kept = listing()
@@ -154,16 +158,17 @@ def remove(name: str) -> None:
     directory = paths.snapshots_dir() / name
     if name not in (names := [kept.name for kept in _kept()]):
         near = nearest(name, names)
-        hint = f"did you mean {near!r}?" if near else "millrace snapshots list shows all"
+        hint = f"did you mean {near!r}?" if near else "`millrace snapshots list` shows all"
         raise UserError(f"unknown snapshot {name!r}", hint=hint)
     if not _remove(directory):
         raise UserError(
-            f"the snapshot {name} is in use", hint="wait for the millrace that uses it to end"
+            f"the snapshot {name} is in use",
+            hint="wait until the millrace process that uses it has finished",
         )
 
 
 def reap() -> None:
-    """Remove the leftovers of processes that died while they created or removed a snapshot."""
+    """Remove leftovers of processes that died while they created or removed a snapshot."""
     root = paths.snapshots_dir()
     for pattern in (f".*{_MAKING}", f".*{_LEAVING}"):
         for directory in root.glob(pattern):
@@ -174,7 +179,7 @@ def reap() -> None:
 
 @contextlib.contextmanager
 def draft(key: SnapshotKey) -> Iterator[Path]:
-    """Yield an empty directory for a new snapshot, and remove it afterwards unless published."""
+    """Yield an empty directory for a new snapshot; remove it afterwards unless published."""
     root = paths.snapshots_dir()
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     root = paths.snapshots_dir()  # check that no other user created it first
@@ -183,7 +188,7 @@ def draft(key: SnapshotKey) -> Iterator[Path]:
         directory.mkdir(mode=0o700)
         with _locked(directory, fcntl.LOCK_EX) as ours:
             if not ours:
-                continue  # another process took it for a leftover before it was locked
+                continue  # another process removed it as a leftover before it was locked
             try:
                 yield directory
                 return
@@ -192,10 +197,10 @@ def draft(key: SnapshotKey) -> Iterator[Path]:
 
 
 def publish(directory: Path, key: SnapshotKey) -> Snapshot:
-    """Rename a complete draft to its own name, and return the snapshot.
+    """Rename a complete draft to its final name, and return the snapshot.
 
-    Return the other process's snapshot, which has the same key, if that process was quicker. Raise
-    OSError, or Unusable, with the draft unchanged.
+    If another process was faster, return its snapshot, which has the same key. Raise OSError, or
+    Unusable, with the draft unchanged.
     """
     final = directory.with_name(key.name)
     made = manifest.read(directory)
@@ -213,14 +218,14 @@ def publish(directory: Path, key: SnapshotKey) -> Snapshot:
         try:
             atomic_file.flush(final.parent)
         except OSError:
-            final.rename(directory)  # it is still locked, so nobody uses it
+            final.rename(directory)  # nobody uses it: it is still locked
             raise
         return replace(made, directory=final)
-    raise Unusable(f"the snapshot {key.name} is damaged, but in use, so it cannot be replaced")
+    raise Unusable(f"snapshot {key.name} is damaged and in use, so it cannot be replaced")
 
 
 def free_bytes(path: Path) -> int:
-    """Return the bytes a user can write to the file system of a path that need not exist."""
+    """Return the free bytes of a path's file system; the path may not exist yet."""
     while not path.exists():
         path = path.parent
     return shutil.disk_usage(path).free
@@ -244,7 +249,7 @@ def _kept() -> list[SnapshotListing]:
 
 
 def _remove(directory: Path) -> bool:
-    """Remove a snapshot unless it is in use; hide it first under a name that begins with a dot."""
+    """Remove a snapshot and return True, or return False if it is in use."""
     with _locked(directory, fcntl.LOCK_EX | fcntl.LOCK_NB) as ours:
         if not ours:
             return False
@@ -256,7 +261,7 @@ def _remove(directory: Path) -> bool:
 
 @contextlib.contextmanager
 def _locked(directory: Path, how: int) -> Iterator[bool]:
-    """Yield whether the directory exists under its name and is now locked, until the block ends."""
+    """Lock the directory for the block; yield False if it is gone or locked by another process."""
     try:
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:
@@ -274,7 +279,7 @@ def _locked(directory: Path, how: int) -> Iterator[bool]:
 
 
 def _is_the_same(directory: Path, descriptor: int) -> bool:
-    """Return whether an open directory still has its name, which it may lose during the wait."""
+    """Return whether the path still leads to the open directory, after waiting for the lock."""
     try:
         return os.path.samestat(directory.stat(), os.fstat(descriptor))
     except FileNotFoundError:

@@ -35,22 +35,23 @@ def require(program: str, purpose: str) -> str:
     path = shutil.which(program)
     if path is None:
         raise HostError(
-            f"{program} is needed {purpose}, and is not on this host",
-            hint=f"install it (on Debian: apt install {_PACKAGE_OF[program]}) and try again",
+            f"{program} is not installed; millrace needs it {purpose}",
+            hint=f"install {program} (on Debian: apt install {_PACKAGE_OF[program]}) and try again",
         )
     return path
 
 
 def directory_of_settings() -> Path:
-    """Return the directory that clients run in, where they find the settings of a project.
+    """Return the directory to run clients in, where they find the settings of a project.
 
     mvn and npm read ``.mvn`` and ``.npmrc`` there and in its parents, and these settings can run
-    programs. So it is this process's own directory only where no other user can have left settings.
+    programs. So return the current directory only if no other user can have left settings there;
+    otherwise the root directory.
     """
     try:
         here = Path.cwd()
         is_safe = all(is_closed(each.stat()) for each in (here, *here.parents))
-    except OSError:  # it was removed, or may not be seen
+    except OSError:  # removed, or not accessible
         return Path("/")
     return here if is_safe else Path("/")
 
@@ -64,10 +65,9 @@ def run(
 ) -> str:
     """Run a client and return its stdout, calling ``watch`` a few times a second.
 
-    It runs in ``directory``, by default in that of settings.
-
-    Raise HostError with the client's own words when it is missing or fails, NotServed where they
-    say that the package does not exist. End the client when this process is interrupted.
+    The client runs in ``directory``, by default in ``directory_of_settings()``. Raise HostError
+    with the client's own message if it is missing or fails, and NotServed if that message says that
+    the package does not exist. End the client when this process is interrupted.
     """
     program = require(command[0], purpose)
     with tempfile.TemporaryFile("w+") as stdout, tempfile.TemporaryFile("w+") as stderr:
@@ -102,7 +102,7 @@ def run(
 def watch_growth(
     directory: Path, what: str, total_bytes: int | None, on_event: OnEvent
 ) -> Callable[[], None]:
-    """Return a ``watch`` that reports how many bytes have arrived in ``directory`` since now."""
+    """Return a ``watch`` that reports how many bytes have been added to ``directory``."""
     before = tree_bytes(directory)
 
     def report() -> None:
@@ -125,7 +125,7 @@ def tree_bytes(directory: Path) -> int:
 
 
 def _environment() -> dict[str, str]:
-    """Return the user's environment without millrace's variables, which may hold a password."""
+    """Return the environment without millrace's variables, which may contain a password."""
     of_user = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
     return {**of_user, "LC_ALL": "C.UTF-8"}
 
@@ -152,7 +152,7 @@ def _end(client: subprocess.Popen[bytes]) -> None:
 
 
 def _words(text: str) -> str:
-    """Return the first lines of a client's output: those marked as errors, else any."""
+    """Return the first error lines of a client's output, or its first lines if none is marked."""
     lines = [line.strip() for line in _COLOUR.sub("", text).splitlines() if line.strip()]
     errors = [line for line in lines if _MARK.match(line)]
-    return " / ".join((errors or lines)[:2]) or "it did not say why"
+    return " / ".join((errors or lines)[:2]) or "it gave no reason"

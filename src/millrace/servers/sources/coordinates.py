@@ -1,4 +1,4 @@
-"""Define the sources of servers. A coordinate is a source as one word that names no host."""
+"""Define the sources of servers. A coordinate is a source in one word, without a host name."""
 
 import re
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Npm:
 
 @dataclass(frozen=True)
 class Deb:
-    """A Debian package of a suite, with its dependencies; without a version, the newest."""
+    """A Debian package of a suite, with its dependencies; version None is the newest."""
 
     suite: str
     package: str
@@ -62,7 +62,7 @@ class Tarball:
 
 @dataclass(frozen=True)
 class Directory:
-    """A directory that already holds a server, such as a build tree."""
+    """A directory that already contains a server, such as a build tree."""
 
     path: str
 
@@ -72,7 +72,7 @@ class Directory:
 
 Coordinate = Maven | Npm | Deb | Tarball | Directory
 
-# The allowed words: they become arguments of the package clients and parts of paths.
+# Words are restricted because they become arguments of package clients and parts of paths.
 _WORD = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
 _MAVEN = re.compile(rf"({_WORD}):({_WORD}):({_WORD})(?::({_WORD}))?:({_WORD})")
 _NPM = re.compile(rf"((?:@{_WORD}/)?{_WORD})@({_WORD})")
@@ -88,16 +88,16 @@ _SHAPES = {
 
 
 def parse(text: str) -> Coordinate:
-    """Return the coordinate that ``text`` names; ``str`` turns it back. Raise UserError."""
+    """Parse a coordinate; ``str`` is the inverse. Raise UserError."""
     kind, _, rest = text.partition(":")
     if kind not in _SHAPES:
         raise UserError(
-            f"{text!r} is not a source: it begins with none of {', '.join(_SHAPES)}",
-            hint="write, for example, " + " or ".join(list(_SHAPES.values())[:2]),
+            f"{text!r} is not a source: it must start with {':, '.join(_SHAPES)}:",
+            hint="for example " + " or ".join(list(_SHAPES.values())[:2]),
         )
     coordinate = _parse_kind(kind, rest)
     if coordinate is None:
-        raise UserError(f"{text!r} is not a source", hint=f"write it as {_SHAPES[kind]}")
+        raise UserError(f"{text!r} is not a valid source", hint=f"the format is {_SHAPES[kind]}")
     return coordinate
 
 
@@ -117,13 +117,13 @@ def _parse_kind(kind: str, rest: str) -> Coordinate | None:
 
 
 def parsed_coordinate(coordinate: Coordinate | str) -> Coordinate:
-    """Return the coordinate that a text of the catalogue names."""
+    """Return the coordinate, parsed if it is a text of the catalogue."""
     return parse(coordinate) if isinstance(coordinate, str) else coordinate
 
 
 @dataclass(frozen=True)
 class ArchivePart:
-    """A part of an artefact, and its place in the server's tree; empty means the whole."""
+    """A part of an artefact, and its place in the server's tree; empty means all of it."""
 
     inner: str = ""  # an archive inside the artefact
     root: str = ""  # a directory of the (inner) archive
@@ -132,7 +132,7 @@ class ArchivePart:
 
 @dataclass(frozen=True)
 class Plugin:
-    """A Debian package, without its dependencies, whose shared objects a server gets, too."""
+    """A Debian package whose shared objects are added to a server, without dependencies."""
 
     coordinate: Annotated[Deb, BeforeValidator(parsed_coordinate)]
     size_bytes: int
@@ -141,7 +141,7 @@ class Plugin:
 
 @dataclass(frozen=True)
 class Source:
-    """One source of a server and its artefact; ``gone`` is the day it was found lost."""
+    """One source of a server and its artefact; ``gone`` is the day since which it is missing."""
 
     coordinate: Annotated[Coordinate, BeforeValidator(parsed_coordinate)]
     size_bytes: int

@@ -1,7 +1,7 @@
 """Fetch Debian packages with their dependencies through ``apt``, without installing anything.
 
-apt gets its own root for each suite: its own package lists, archive directory, and an empty list of
-installed packages, so that it resolves and fetches the whole closure. It checks the signatures of
+apt gets its own root for each suite, with separate package lists, archive directory, and an empty
+list of installed packages, so it resolves and fetches all dependencies. It checks the signatures of
 the lists and the hashes of the packages as it does for the host. The mirror and the keyring are
 those of the host's own apt sources; other suites are expected on the same mirror.
 """
@@ -20,11 +20,11 @@ from millrace.servers.sources.coordinates import Deb
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _APT_CONF = "apt.conf"
 NOTES = (_APT_CONF, "lock")
-"""apt's own files among the packages."""
+"""Files that apt itself creates among the packages."""
 _SUITES_WITHOUT_SECURITY = ("sid", "unstable", "experimental")
 
 # The #clear lines remove the host's hooks (caches, desktop catalogues), which must not run here.
-# Old suites are no longer signed again: their lists have expired but are still authentic.
+# The lists of old suites have expired, because nobody signs them again, but are authentic.
 _CONFIGURATION = """\
 #clear APT::Update::Pre-Invoke;
 #clear APT::Update::Post-Invoke;
@@ -52,7 +52,7 @@ Debug::NoLocking "true";
 
 @dataclass(frozen=True)
 class Packages:
-    """The fetched packages: the requested one, ``used`` with its version, and its closure."""
+    """Fetched packages: ``main`` (in version ``used``) and its dependencies."""
 
     main: Path
     others: tuple[Path, ...]
@@ -60,11 +60,11 @@ class Packages:
 
 
 def fetch(coordinate: Deb, root: Path, archives: Path, on_event: OnEvent) -> Packages:
-    """Fetch a package and its closure into ``archives``.
+    """Fetch a package and its dependencies into ``archives``.
 
     ``root`` is the directory of apt's lists for this suite; the caller ensures that only one
-    process uses it at a time. Raise HostError without apt or a Debian mirror; NotServed where the
-    suite does not have this version.
+    process uses it at a time. Raise HostError if apt or a Debian mirror is missing, NotServed if
+    the suite does not have this version.
     """
     purpose = f"to download {coordinate}"
     served = versions(coordinate, root, archives, on_event)
@@ -83,7 +83,7 @@ def fetch(coordinate: Deb, root: Path, archives: Path, on_event: OnEvent) -> Pac
 
 
 def fetch_alone(coordinate: Deb, root: Path, archives: Path, on_event: OnEvent) -> Path:
-    """Fetch a package without its dependencies, and return its file; otherwise like ``fetch``."""
+    """Fetch a package without its dependencies, and return its file; otherwise see ``fetch``."""
     used = require_version(coordinate, versions(coordinate, root, archives, on_event))
     apt = ("apt-get", "-c", str(archives / _APT_CONF))
     clients.run(
@@ -95,7 +95,7 @@ def fetch_alone(coordinate: Deb, root: Path, archives: Path, on_event: OnEvent) 
 
 
 def versions(coordinate: Deb, root: Path, archives: Path, on_event: OnEvent) -> list[str]:
-    """Return every version that the suite serves today, newest first; otherwise like ``fetch``."""
+    """Return every version that the suite has today, newest first; otherwise see ``fetch``."""
     configuration = _prepare(coordinate, root, archives)
     purpose = f"to find {coordinate}"
     on_event(Notice(f"querying apt for {coordinate.package} of {coordinate.suite}"))
@@ -110,7 +110,7 @@ def versions(coordinate: Deb, root: Path, archives: Path, on_event: OnEvent) -> 
 def _prepare(coordinate: Deb, root: Path, archives: Path) -> Path:
     for directory in (root / "state/lists/partial", root / "cache", archives / "partial"):
         directory.mkdir(parents=True, exist_ok=True)
-    # Each replaces any existing file, so that no link is followed.
+    # write_text replaces existing files, so links are not followed.
     atomic_file.write_text(root / "status", "")
     atomic_file.write_text(root / "sources.list", _sources_list(coordinate.suite, root))
     configuration = archives / _APT_CONF
@@ -119,16 +119,16 @@ def _prepare(coordinate: Deb, root: Path, archives: Path) -> Path:
 
 
 def _sources_list(suite: str, root: Path) -> str:
-    """Return the suite and its security suite, on the mirrors that this host uses for its own."""
+    """Return apt sources for the suite and its security suite, on this host's mirrors."""
     mirrors = _host_mirrors(root)
     host_suite = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
     mirror = main_mirror(mirrors, host_suite)
     if mirror is None:
         raise PermanentHostError(
-            f"packages of the Debian suite {suite} cannot be had: "
-            "the apt sources of this host name no Debian mirror",
+            f"cannot download packages of the Debian suite {suite}: "
+            "the apt sources of this host have no Debian mirror",
             hint="use a Debian host, or add the vendor's tarball: "
-            "millrace servers add NAME --family FAMILY --tarball PATH",
+            "`millrace servers add NAME --family FAMILY --tarball PATH`",
         )
     base = suite.removesuffix("-security")
     options = f"[target=Packages{f' signed-by={_KEYRING}' if _KEYRING.exists() else ''}]"
@@ -151,7 +151,7 @@ def _host_mirrors(root: Path) -> list[tuple[str, str]]:
 
 
 def main_mirror(mirrors: list[tuple[str, str]], host_suite: str) -> str | None:
-    """Return the URI of the distribution itself: third parties have no suites ``-updates``."""
+    """Return the URI of the distribution itself, which alone has a suite ``-updates``, if any."""
     serving = [uri for uri, suite in mirrors if suite == host_suite]
     updated = [uri for uri in serving if (uri, f"{host_suite}-updates") in mirrors]
     likely = updated or [uri for uri in serving if uri.endswith("/debian")]
@@ -159,7 +159,7 @@ def main_mirror(mirrors: list[tuple[str, str]], host_suite: str) -> str | None:
 
 
 def security_mirror(mirrors: list[tuple[str, str]], host_suite: str, mirror: str) -> str | None:
-    """Return the URI of the security suites: the host's own, or that next to a full mirror."""
+    """Return the URI of the security suites: the host's own, or next to a full mirror."""
     for uri, suite in mirrors:
         if suite == f"{host_suite}-security":
             return uri
@@ -167,14 +167,14 @@ def security_mirror(mirrors: list[tuple[str, str]], host_suite: str, mirror: str
 
 
 def require_version(coordinate: Deb, served: list[str]) -> Deb:
-    """Return the coordinate with its version or the newest. Raise NotServed unless served."""
+    """Return the coordinate with its exact version. Raise NotServed if the suite lacks it."""
     version = coordinate.version or next(iter(served), None)
     if version is None or version not in served:
-        serves = f"it serves {', '.join(served)}" if served else "it has no such package"
+        serves = f"it has {', '.join(served)}" if served else "it has no such package"
         raise NotServed(
-            f"{coordinate} is not in the Debian suite {coordinate.suite} any more: {serves}",
-            hint="millrace servers list shows other builds; one that you have can be added: "
-            "millrace servers add NAME --family FAMILY --tarball PATH",
+            f"the Debian suite {coordinate.suite} no longer has {coordinate}: {serves}",
+            hint="`millrace servers list` shows other builds; add a build of your own with "
+            "`millrace servers add NAME --family FAMILY --tarball PATH`",
         )
     return Deb(coordinate.suite, coordinate.package, version)
 
@@ -187,5 +187,7 @@ def _file_of(used: Deb, archives: Path) -> Path:
     version = (used.version or "").replace(":", "%3a")
     found = sorted(archives.glob(f"{used.package}_{version}_*.deb"))
     if not found:
-        raise HostError(f"apt says that it downloaded {used}, but {archives} does not hold it")
+        raise HostError(
+            f"apt reported that it downloaded {used}, but the package is not in {archives}"
+        )
     return found[0]

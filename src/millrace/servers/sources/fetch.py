@@ -1,4 +1,4 @@
-"""Fetch the artefact of a coordinate, whatever kind of source it has."""
+"""Fetch the artefact of a coordinate, for every kind of source."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ from millrace.tls import is_this_host
 
 @dataclass(frozen=True)
 class Package:
-    """A package that came with an artefact and supplies libraries."""
+    """A fetched package that supplies libraries."""
 
     file: Path
     artefact: Artefact
@@ -47,7 +47,7 @@ class Arrived:
 
 
 def fetch(source: Source, workspace: Path, on_event: OnEvent) -> Arrived:
-    """Fetch and verify a source of the catalogue. Raise HostError; a wrong artefact is removed."""
+    """Fetch and verify an artefact; remove it if it is wrong. Raise HostError."""
     arrived = _fetch_artefact(source, workspace, on_event)
     plugins = tuple(_fetch_plugin(plugin, workspace, on_event) for plugin in source.plugins)
     return replace(arrived, plugins=plugins)
@@ -87,7 +87,7 @@ def _fetch_artefact(source: Source, workspace: Path, on_event: OnEvent) -> Arriv
 
 
 def require_served(source: Source, workspace: Path) -> None:
-    """Query whether a source has its artefact, without download. Raise NotServed, HostError."""
+    """Check that a source has its artefact, without download. Raise NotServed, HostError."""
     match source.coordinate:
         case Deb() as coordinate:
             served = suite_versions(coordinate, workspace)
@@ -97,21 +97,21 @@ def require_served(source: Source, workspace: Path) -> None:
         case Maven() as coordinate:
             url = maven.address(coordinate)
             if url is None or not _is_plain(url):
-                raise HostError(f"only mvn can tell whether {coordinate} is there")
+                raise HostError(f"only mvn can check whether {coordinate} exists")
             download.require_served(url)
         case coordinate:
-            raise HostError(f"{coordinate} cannot be asked for")
+            raise HostError(f"cannot check whether {coordinate} exists")
 
 
 def fetch_package(coordinate: Deb, workspace: Path, on_event: OnEvent) -> Arrived:
-    """Fetch a package that apt alone verifies. Raise HostError; NotServed if its suite lacks it."""
+    """Fetch a package that only apt verifies. Raise HostError; NotServed if the suite lacks it."""
     packages = _fetch_deb(coordinate, workspace / "packages", on_event)
     artefact = _artefact(str(packages.used), packages.main)
     return Arrived(packages.main, artefact, _packages(coordinate.suite, packages.others))
 
 
 def suite_versions(coordinate: Deb, workspace: Path) -> list[str]:
-    """Return every version of a package in its suite, the newest first. Raise HostError."""
+    """Return every version of a package in its suite, newest first. Raise HostError."""
     with _apt(coordinate.suite, ignore) as root:
         return deb.versions(coordinate, root, workspace, ignore)
 
@@ -119,7 +119,7 @@ def suite_versions(coordinate: Deb, workspace: Path) -> list[str]:
 def fetch_packages(
     wanted: Iterable[Deb], workspace: Path, on_event: OnEvent
 ) -> tuple[Package, ...]:
-    """Fetch packages and their closures into ``workspace``, each package once."""
+    """Fetch packages and their dependencies into ``workspace``, each package once."""
     found: list[Package] = []
     for coordinate in wanted:
         packages = _fetch_deb(coordinate, workspace / "libraries", on_event)
@@ -137,8 +137,8 @@ def fetch_tarball(
 ) -> Arrived:
     """Fetch a vendor's archive from a URL, or copy it from this host.
 
-    The copy stays as it is if the file's owner changes the file meanwhile. Raise UserError for an
-    address that contains a password, and for plain HTTP without a checksum.
+    The archive is copied because its owner could change the file meanwhile. Raise UserError for a
+    URL with a password, and for plain HTTP without a checksum.
     """
     if "://" in location:
         _refuse_unsafe(location, sha256)
@@ -147,7 +147,7 @@ def fetch_tarball(
         return Arrived(file, _artefact(str(Tarball(without_secrets(location))), file))
     file = Path(location).expanduser().absolute()
     if not file.is_file():
-        raise UserError(f"no file {file}", hint="give the path or the URL of an archive")
+        raise UserError(f"{file} is not a file", hint="use the path or the URL of an archive")
     workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
     copy = workspace / file.name
     shutil.copyfile(file, copy)
@@ -160,18 +160,18 @@ def _refuse_unsafe(url: str, sha256: str | None) -> None:
     parts = urlsplit(url)
     if "@" in parts.netloc:
         raise UserError(
-            f"{shown}: millrace sends no user name or password of an address",
-            hint="download the archive yourself, and give its path",
+            f"{shown}: URLs with a user name or password are not supported",
+            hint="download the archive yourself, and use its path",
         )
     if parts.scheme == "http" and sha256 is None and not is_this_host(parts.hostname or ""):
         raise UserError(
-            f"{shown}: anybody on the way can replace what comes over plain HTTP",
-            hint="give the publisher's checksum with --sha256, or an https address",
+            f"{shown}: plain HTTP is not safe without a checksum",
+            hint="add the publisher's checksum with --sha256, or use an https URL",
         )
 
 
 def room(name: str) -> Path:
-    """Return a directory of the cache, or of the state if that is read-only; it may be missing."""
+    """Return a directory below the cache, or below the state if the cache is read-only."""
     place = paths.cache_dir() / name
     ways = (place, *place.parents)
     there = next(each for each in ways if os.access(each, os.F_OK, effective_ids=True))
@@ -181,7 +181,7 @@ def room(name: str) -> Path:
 
 @contextmanager
 def kept_for_next_attempt(workspace: Path) -> Iterator[None]:
-    """Keep downloads in ``workspace`` when fetching fails; remove it if nothing has arrived."""
+    """Keep downloads in ``workspace`` when fetching fails; remove it if it has none."""
     try:
         yield
     except BaseException:
@@ -204,7 +204,7 @@ def forget(source: Source, workspace: Path) -> None:
 def _fetch_plainly(
     file: Path, client: str, address: Callable[[], str | None], source: Source, on_event: OnEvent
 ) -> bool:
-    """Fetch ``file``, resuming a partial download; False when only the client can fetch it."""
+    """Download ``file`` and return True; return False if only the client can fetch it."""
     if file.is_file():
         return True
     url = address()
@@ -213,20 +213,20 @@ def _fetch_plainly(
     try:
         download.download(url, file, on_event, sha256=source.sha256, most_bytes=source.size_bytes)
     except download.Refused as error:
-        on_event(Notice(f"{error.message}; {client} tries it with all of its settings"))
+        on_event(Notice(f"{error.message}; trying {client} with all of its settings"))
         return False
     return True
 
 
 def _is_plain(url: str) -> bool:
-    """Return whether a request needs only the address, without another scheme or a password."""
+    """Return whether a URL is http(s) without a user name."""
     parts = urlsplit(url)
     return parts.scheme in ("http", "https") and parts.username is None
 
 
 @contextmanager
 def _apt(suite: str, on_event: OnEvent) -> Iterator[Path]:
-    """Yield the directory of apt's lists for a suite, which no other process uses meanwhile."""
+    """Lock and yield the directory of apt's lists for a suite."""
     root = _clients() / "apt" / suite
     with exclusive(root / "lock", f"apt for {suite}", on_event):
         yield root

@@ -1,10 +1,10 @@
 """Fetch artefacts of the Maven repository in the settings of the user's ``mvn``.
 
-A request that needs nothing but the repository's address goes there directly. For the address,
-read the settings of the user and of the installation and, where no mirror is set, Maven's own
-model: no host is named here. The rules are those of Maven's settings reference and its guide to
-mirrors. Where a request needs more than an address (a proxy, a password, a repository of a
-profile), or where other settings may apply, only ``mvn`` can fetch the artefact.
+If a request needs only the repository's URL, millrace sends the request itself. The URL comes from
+the settings of the user and of the installation or, without a mirror there, from Maven's own model:
+no host is named here. The rules are those of Maven's settings reference and its guide to mirrors.
+If a request needs more than a URL (a proxy, a password, a repository of a profile), or if other
+settings may apply, only ``mvn`` can fetch the artefact.
 """
 
 import os
@@ -24,13 +24,13 @@ from millrace.servers.sources import clients
 from millrace.servers.sources.coordinates import Maven
 
 # Pinned, so that every host sends the same requests. Later versions also read the artefact's pom,
-# and the parent of some poms was never published.
+# but the parents of some poms were never published.
 _GET = "org.apache.maven.plugins:maven-dependency-plugin:2.10:get"
 _HOME = re.compile(r"^Maven home: (.+)$", re.MULTILINE)
 
 
 def address(coordinate: Maven) -> str | None:
-    """Return the artefact's URL; None where only ``mvn`` can fetch it. Raise HostError."""
+    """Return the artefact's URL; None if only ``mvn`` can fetch it. Raise HostError."""
     user_home = _user_home()
     if has_other_settings(clients.directory_of_settings(), user_home):
         return None
@@ -42,7 +42,7 @@ def address(coordinate: Maven) -> str | None:
 
 
 def fetch(coordinate: Maven, local: Path, size_bytes: int | None, on_event: OnEvent) -> Path:
-    """Return an artefact that ``mvn`` fetches into ``local``, with its plugin. Raise HostError."""
+    """Fetch an artefact with ``mvn`` into ``local``, and return its path. Raise HostError."""
     arrived = place(coordinate, local)
     if arrived.is_file():
         return arrived
@@ -62,7 +62,9 @@ def fetch(coordinate: Maven, local: Path, size_bytes: int | None, on_event: OnEv
         watch=clients.watch_growth(arrived.parent, str(coordinate), size_bytes, on_event),
     )
     if not arrived.is_file():
-        raise HostError(f"mvn says that it downloaded {coordinate}, but {arrived} is not there")
+        raise HostError(
+            f"mvn reported that it downloaded {coordinate}, but {arrived} does not exist"
+        )
     return arrived
 
 
@@ -101,7 +103,7 @@ _START_SCRIPTS = ("/usr/local/etc/mavenrc", "/etc/mavenrc", "~/.mavenrc")
 
 @dataclass(frozen=True)
 class Repository:
-    """A repository as Maven knows it; credentials and mirrors refer to its id."""
+    """A repository as in Maven's settings; credentials and mirrors refer to its id."""
 
     id: str
     url: str
@@ -119,14 +121,14 @@ def has_other_settings(directory: Path, user_home: Path) -> bool:
     words = " ".join(os.environ.get(variable, "") for variable in MORE_SETTINGS).split()
     scripts = (Path(script.replace("~", str(user_home))) for script in _START_SCRIPTS)
     return (
-        any(not word.startswith("-X") for word in words)  # -Xmx and the like do not matter
+        any(not word.startswith("-X") for word in words)  # ignore options such as -Xmx
         or any(script.exists() for script in scripts)
         or any((folder / ".mvn").exists() for folder in (directory, *directory.parents))
     )
 
 
 def repository(user_home: Path, maven_home: Path) -> Repository | None:
-    """Return the repository of the artefacts; None where only ``mvn`` can find or reach it."""
+    """Return the repository of the artefacts; None if only ``mvn`` can find or reach it."""
     files = (user_home / ".m2/settings.xml", maven_home / "conf/settings.xml")
     try:
         settings = [_read(file.read_bytes()) for file in files if file.exists()]
@@ -170,7 +172,7 @@ def _mirror_for(repository: Repository, mirrors: Sequence[_Mirror]) -> _Mirror |
 
 
 def _mirrors(settings: Sequence[Element]) -> list[_Mirror]:
-    """Return all mirrors in order; of two with one id, the user's, which comes first, counts."""
+    """Return all mirrors in order; the user's come first and win over others with the same id."""
     found: dict[str, _Mirror] = {}
     for mirror in (mirror for each in settings for mirror in _all(each, "mirrors/mirror")):
         name = _text(mirror, "id")
@@ -193,7 +195,7 @@ def _is_offline_or_behind_a_proxy(settings: Element) -> bool:
 
 
 def _central(maven_home: Path) -> Repository | None:
-    """Return the repository in the model that every project inherits, from Maven's own jar."""
+    """Return the repository of the model that every project inherits, from Maven's own jar."""
     for jar in sorted(maven_home.glob("lib/maven-model-builder-*.jar")):
         with zipfile.ZipFile(jar) as archive:
             if _MODEL not in archive.namelist():
@@ -209,7 +211,7 @@ def _read(text: bytes) -> Element:
 
 
 def _all(parent: Element, path: str) -> list[Element]:
-    """Return the elements at a path, whatever namespace the file declares."""
+    """Return the elements at a path, in any XML namespace."""
     return parent.findall("/".join(f"{{*}}{name}" for name in path.split("/")))
 
 

@@ -14,11 +14,10 @@ _NOT_SET = ("null", "undefined")
 
 
 def address(coordinate: Npm, workspace: Path) -> str | None:
-    """Return the URL of the package for plain HTTP; None where only ``npm`` can fetch it.
+    """Return the URL of the package for plain HTTP; None if only ``npm`` can fetch it.
 
-    That is the case behind a proxy of npm's own settings, and when the registry returns an address
-    of another host, as mirrors do: ``npm`` can replace it. Raise HostError with the words of
-    ``npm``.
+    Only ``npm`` can use the proxy in its settings. It can also replace a URL of another host that
+    the registry returns, as mirrors do. Raise HostError with the message of ``npm``.
     """
     keys = ("registry", "proxy", "https-proxy")
     lines = _npm(["config", "get", *keys], coordinate, workspace).split()
@@ -36,13 +35,13 @@ def address(coordinate: Npm, workspace: Path) -> str | None:
 
 
 def file_name(coordinate: Npm) -> str:
-    """Return the name that ``npm pack`` gives the archive of a package."""
+    """Return the file name that ``npm pack`` gives to the archive of a package."""
     name = coordinate.name.removeprefix("@").replace("/", "-")
     return f"{name}-{coordinate.version}.tgz"
 
 
 def fetch(coordinate: Npm, into: Path, size_bytes: int | None, on_event: OnEvent) -> Path:
-    """Fetch a package as .tgz through ``npm``, without running any of it. Raise HostError."""
+    """Fetch a package as .tgz with ``npm``, without running its scripts. Raise HostError."""
     into.mkdir(parents=True, exist_ok=True)
     output = _npm(
         ["pack", _package(coordinate), f"--pack-destination={into}", "--ignore-scripts"],
@@ -53,7 +52,7 @@ def fetch(coordinate: Npm, into: Path, size_bytes: int | None, on_event: OnEvent
     lines = output.split()
     arrived = into / lines[-1] if lines else into
     if not arrived.is_file():
-        raise HostError(f"npm says that it downloaded {coordinate}, but nothing is in {into}")
+        raise HostError(f"npm reported that it downloaded {coordinate}, but {into} is empty")
     return arrived
 
 

@@ -101,7 +101,7 @@ def test_options_that_cannot_hold_here_are_left_out_with_the_reason() -> None:
         assert left[name] == "millrace sets this for each instance"
     assert left["ssl_ca"] == "a path of the host that the file was written for"
     assert left["wsrep_on"] == "it needs a cluster, and millrace runs one server"
-    assert left["super_read_only"] == "no table could be loaded"
+    assert "no table could be loaded" in left["super_read_only"]
     assert left["innodb_buffer_pool_size"].startswith("90G is more than")
     assert "innodb_buffer_pool_size" in values(of_file("mysql-8.0.33", memory=100 * GIB))
 
@@ -125,10 +125,10 @@ def test_paths_that_lead_away_are_left_out(line: str) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("wsrep_sst_auth = root:hunter2", "it may hold a secret"),
-        ("report_password = hunter2", "it may hold a secret"),
-        ("max_connections = {DBInstanceClassMemory/12582880}", "a formula"),
-        ("max_connections = GREATEST(1, 2)", "a formula"),
+        ("wsrep_sst_auth = root:hunter2", "its value may be a secret"),
+        ("report_password = hunter2", "its value may be a secret"),
+        ("max_connections = {DBInstanceClassMemory/12582880}", "its value is a formula"),
+        ("max_connections = GREATEST(1, 2)", "its value is a formula"),
         ("wsrep_cluster_address = gcomm://hunter2", "it needs a cluster"),
     ],
 )

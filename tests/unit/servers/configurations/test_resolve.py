@@ -195,7 +195,7 @@ def test_a_plain_size_is_fixed() -> None:
     [
         ({"extend": "wmf"}, "extend", "unknown key"),
         ({"extends": "wfm"}, "extends", "unknown configuration 'wfm'"),
-        ({"extends": "mine"}, "extends", "circle"),
+        ({"extends": "mine"}, "extends", "extends itself"),
         ({"title": 1}, "title", "not text"),
         ({"options": []}, "options", "not a table"),
         ({"options": {"port": 1}}, "options.port", "set by millrace"),
@@ -238,9 +238,9 @@ def test_each_mistake_is_found_at_its_place(
     assert any(message in mistake.message for mistake in found)
 
 
-_AWAY = "leads out of the server's own directories"
+_AWAY = "is a path outside of the server's own directories"
 _OURS = "set by millrace"
-_CLUSTER = "belongs to a cluster"
+_CLUSTER = "is for clusters"
 
 
 @pytest.mark.parametrize(

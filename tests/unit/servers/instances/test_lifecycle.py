@@ -85,7 +85,7 @@ def test_a_password_is_put_into_an_address(dsn: str, password: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_address_is_refused_without_its_password(dsn: str) -> None:
-    with pytest.raises(UserError, match="theirs: the address is not usable") as caught:
+    with pytest.raises(UserError, match="theirs: invalid address") as caught:
         parse_dsn(attached(dsn))
     assert "hidden" not in f"{caught.value} {caught.value.hint}"
 

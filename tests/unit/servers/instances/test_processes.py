@@ -133,7 +133,7 @@ def test_a_number_that_was_given_again_is_left_alone(
     process = identity(sleepers[0])
     ownership.add_process(orphan, replace(process, started_ticks=process.started_ticks - 1))
     (sentence,) = ownership.reap_orphans()
-    assert "nothing of it ran" in sentence
+    assert "no process of it was running" in sentence
     assert sleepers[0].poll() is None
 
 
@@ -238,7 +238,7 @@ def test_a_state_that_cannot_be_written_is_named(
 ) -> None:
     monkeypatch.setenv("MILLRACE_STATE", str(place))
     (place / "instances").touch()
-    with pytest.raises(HostError, match="record of an instance cannot be written"):
+    with pytest.raises(HostError, match="cannot write the record of an instance"):
         record_in(place)
 
 

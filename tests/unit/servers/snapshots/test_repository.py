@@ -142,7 +142,7 @@ def test_other_bytes_of_the_same_size_and_time_are_found_before_they_are_used(
     flip(made.data_dir / "db/t.ibd", 20_000)
     assert made.damage() is None, "names, sizes and times are as they were"
     with lifecycle.create(small, NOTHING) as instance:
-        with pytest.raises(Unusable, match=r"db/t\.ibd holds other bytes than were kept"):
+        with pytest.raises(Unusable, match=r"content of db/t\.ibd has changed"):
             snapshots.restore(instance, made)
         assert list(instance.data_dir.iterdir()) == []
     assert names() == set()
@@ -233,7 +233,7 @@ def test_what_is_larger_than_the_limit_is_not_kept(
     kept(small, seed=2)
     monkeypatch.setenv(snapshots.LIMIT_VARIABLE, "10K")
     with loaded(small) as instance:
-        refused(small, instance, "snapshots may take")
+        refused(small, instance, "exceeds the limit for snapshots")
 
 
 def test_more_files_than_servers_make_are_not_kept(
@@ -242,7 +242,7 @@ def test_more_files_than_servers_make_are_not_kept(
     monkeypatch.setattr(create_restore, "_MOST_FILES", 5)  # four files and a directory
     with loaded(small) as instance:
         (instance.data_dir / "another").mkdir()
-        refused(small, instance, "holds more than 5 files and directories")
+        refused(small, instance, "has more than 5 files and directories")
         (instance.data_dir / "another").rmdir()
         snapshots.save(instance, key_of(small), {}, made_s=1)
 
@@ -250,7 +250,7 @@ def test_more_files_than_servers_make_are_not_kept(
 def test_deeper_directories_than_servers_make_are_not_kept(small: InstalledServer) -> None:
     with loaded(small) as instance:
         (instance.data_dir / "/".join(["d"] * 100)).mkdir(parents=True)
-        refused(small, instance, "holds more than 100 levels of directories")
+        refused(small, instance, "has more than 100 levels of directories")
 
 
 def test_names_that_no_manifest_holds_are_not_kept(
@@ -263,7 +263,7 @@ def test_names_that_no_manifest_holds_are_not_kept(
             path.touch()
             status = instance.data_dir.stat()
             os.chown(path, status.st_uid, status.st_gid)
-        with pytest.raises(NotSaved, match="cannot hold it: larger than 4,000 bytes"):
+        with pytest.raises(NotSaved, match="could not be read back: larger than 4,000 bytes"):
             snapshots.save(instance, key_of(small), {}, made_s=1)
         assert files(instance.data_dir)["db/t.ibd"] == b"rows" * 10_000
         assert names() == set()
@@ -324,7 +324,7 @@ def test_a_snapshot_that_cannot_be_replaced_leaves_the_data_directory(
     made = kept(small)
     with loaded(small) as instance, repository.in_use(made):
         damage(made, "truncated")
-        with pytest.raises(NotSaved, match="damaged, but in use"):
+        with pytest.raises(NotSaved, match="damaged and in use"):
             snapshots.save(instance, key_of(small), {}, made_s=1)
         assert files(instance.data_dir)["db/t.ibd"] == b"rows" * 10_000
 

@@ -104,7 +104,7 @@ def test_a_missing_package_client_is_named(tmp_path: Path, monkeypatch: pytest.M
     for client, act in cases:
         with pytest.raises(HostError) as caught:
             act()
-        assert caught.value.message.startswith(f"{client} is needed to ")
+        assert caught.value.message.startswith(f"{client} is not installed; millrace needs it to ")
         assert "apt install" in str(caught.value.hint)
 
 

@@ -302,5 +302,5 @@ def test_missing_client_is_named_before_any_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PATH", str(clients))
-    with pytest.raises(HostError, match=f"^{name} is needed to download"):
+    with pytest.raises(HostError, match=f"^{name} is not installed; millrace needs it to download"):
         fetch.fetch(source(coordinate), tmp_path / "work", ignore)
