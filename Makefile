@@ -57,8 +57,9 @@ demo: ## compare three real servers, loading and queried, and write two reports
 
 dev: setup $(VENV)/.dev
 
+# The tests of crates wait for their own clocks most of the time.
 test: dev ## the tests for each change, on real servers too
-	cargo test --quiet --locked --workspace
+	RUST_TEST_THREADS=4 cargo test --quiet --locked --workspace
 	$(BIN)/python -m tests.run -n $(WORKERS)
 
 test-slow: dev # what `make test` leaves to `make test-all`

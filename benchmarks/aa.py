@@ -8,8 +8,6 @@ should be 0, with its standard error.
     benchmarks/aa [--runs 20] [--server NAME] [--configuration NAME] [--quick] [--json FILE]
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -13,8 +13,6 @@ output has the first-named cause of each and the headline of its report, then th
     benchmarks/attribution --cases [--quick] [--case NAME ...] [--json FILE]
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile
@@ -101,10 +99,7 @@ def _attribute(arguments: argparse.Namespace) -> None:
     for server in dict.fromkeys(each.server for each in found):
         print(score(server, [each for each in found if each.server == server]))
     json_file.write(
-        arguments.json,
-        "attribution",
-        size=asdict(size),
-        causes=[asdict(each) for each in found],
+        arguments.json, "attribution", size=asdict(size), causes=[asdict(each) for each in found]
     )
 
 
@@ -123,10 +118,7 @@ def _attribute_cases(arguments: argparse.Namespace) -> None:
             print(line(results[-1]), flush=True)
     print(case_score(results))
     json_file.write(
-        arguments.json,
-        "attribution",
-        size=asdict(size),
-        cases=[each.figures() for each in results],
+        arguments.json, "attribution", size=asdict(size), cases=[each.figures() for each in results]
     )
 
 

@@ -12,8 +12,6 @@ mean with the middle of the two levels, which it knows; nobody knows them in pra
     benchmarks/bisection [--searches 1000] [--quick] [--json FILE]
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import math

@@ -11,8 +11,6 @@ of each.
 With ``--store`` the results are kept there, for reports and explanations.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Measure the cases of ``benchmarks/attribution --cases``, and score what reports name."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack

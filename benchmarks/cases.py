@@ -4,8 +4,6 @@ A case compares two servers, or two values of one option, as an experiment of it
 is built in, or a file of ``benchmarks/known_causes``.
 """
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import dataclass
 from pathlib import Path

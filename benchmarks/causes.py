@@ -1,7 +1,5 @@
 """The causes that ``benchmarks/attribution`` injects, each as the experiment that measures it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from string import Template
 

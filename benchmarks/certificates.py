@@ -1,7 +1,5 @@
 """Make a server's certificate, key and authority, for servers that make none themselves."""
 
-from __future__ import annotations
-
 import datetime
 from pathlib import Path
 

@@ -9,8 +9,6 @@ on the CPU of its client: a single client's thread as in trials; with several cl
 the load generator's thread that drives the client.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import os
@@ -155,10 +153,7 @@ def _rates(
 ) -> dict[str, list[Rates]]:
     """Return one value per turn for each way; the order changes from turn to turn."""
     connection = Connection(
-        socket=instance.socket,
-        user=instance.user,
-        password=instance.password,
-        database=DATABASE,
+        socket=instance.socket, user=instance.user, password=instance.password, database=DATABASE
     )
     make(instance, work, connection)
     rates: dict[str, list[Rates]] = {way: [] for way in ways}

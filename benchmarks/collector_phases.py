@@ -16,8 +16,6 @@ trial.
 The CPU profile cannot be halted: see benchmarks/collector_cost.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import multiprocessing
@@ -151,11 +149,7 @@ def main() -> None:
             )
             _print(test, clients, found, collectors, nothing)
     json_file.write(
-        arguments.json,
-        "collector_phases",
-        server=arguments.server,
-        phase_s=PHASE_S,
-        cells=results,
+        arguments.json, "collector_phases", server=arguments.server, phase_s=PHASE_S, cells=results
     )
 
 

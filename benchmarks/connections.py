@@ -5,8 +5,6 @@ its peak memory, its CPU time per query, and the queries per second. The numbers
 another order each time.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

@@ -6,8 +6,6 @@ affects both. A rate is the number of bytes over the time from the start of the 
 of its output. `cat` generates nothing: it is the ceiling of the pipe.
 """
 
-from __future__ import annotations
-
 import argparse
 import fcntl
 import os

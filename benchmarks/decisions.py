@@ -11,8 +11,6 @@ normal sample (chi-square); the ratio of two designs has that of an F distributi
 With "--designs slices" the time of all blocks is given to slices.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import statistics

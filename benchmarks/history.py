@@ -11,8 +11,6 @@ Series of one benchmark are alike: read results of several draws of each with ca
     benchmarks/history [--quick] [--alone] [--draws N] [--json FILE]
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

@@ -4,8 +4,6 @@ Each point is a random block of a random fork (restart) of one benchmark, so tha
 series is exchangeable. Drift is a first-order autoregression of the same spread on top.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

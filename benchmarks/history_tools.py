@@ -2,8 +2,6 @@
 
 They require incompatible versions of numpy."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

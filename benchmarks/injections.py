@@ -5,8 +5,6 @@ receives the begin and the end of the measured part, and is closed in any case. 
 trials of the treatment that ``Injections`` names.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -8,8 +8,6 @@ the CPU seconds of the command and its servers say how long it takes alone.
     benchmarks/instructions [--servers A,B] [--test point-query] [--starts 4] [--json FILE]
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import resource

@@ -1,7 +1,5 @@
 """Write the file of a benchmark's figures."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

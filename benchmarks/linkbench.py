@@ -6,8 +6,6 @@ texts again, with nothing generated and no answer looked at. *Load*: rows a seco
 LOCAL, against multi-row INSERT with as many loaders. Both sides take turns (A B, B A, A B ...).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

@@ -9,8 +9,6 @@ The floor is an epoll loop of one thread that sends prepared packets and parses 
 connection idle states of the CPUs are disabled, for every tool.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -9,8 +9,6 @@ ratios are this build's figures by the other's in the same turn, with Student's 
 OTHER is the program millrace-load of the other build.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -5,8 +5,6 @@ CPU time of a client covers its measured part: for sysbench it is read from the 
 threads have started and when it has ended; the others report it themselves.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -84,9 +82,7 @@ STATEMENTS = {
     ),
     # sysbench sends it as text, whatever its options.
     "insert": Asked(
-        "INSERT INTO sbtest1 (id, k, c, pad) VALUES (0, {k}, '{c}', '{pad}')",
-        (),
-        ("oltp_insert",),
+        "INSERT INTO sbtest1 (id, k, c, pad) VALUES (0, {k}, '{c}', '{pad}')", (), ("oltp_insert",)
     ),
 }
 

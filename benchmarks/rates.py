@@ -1,7 +1,5 @@
 """Format and store the rates that benchmarks report."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar

@@ -12,8 +12,6 @@ difference was plain. Looks start at block 5: no comparison is given up earlier.
 binomial (Clopper and Pearson, Biometrika 26, 1934).
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -189,13 +187,7 @@ def watch_trials(
 
 
 def watch_work(
-    runs: int,
-    base: Work,
-    candidate: Work,
-    *,
-    seed: int = 3,
-    most: int = MOST,
-    looks: Looks = "any",
+    runs: int, base: Work, candidate: Work, *, seed: int = 3, most: int = MOST, looks: Looks = "any"
 ) -> Watched:
     """Watch the work of comparisons whose sides both have these trials."""
     source = np.random.default_rng(seed)

@@ -1,7 +1,5 @@
 """Provide the servers that benchmarks run on."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -10,8 +10,6 @@ A false verdict is a regression or an improvement (margin 2 %) that survives the
 number of comparisons.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

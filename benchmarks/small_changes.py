@@ -14,8 +14,6 @@ A change is percent:minutes of a run; as many rounds are measured as the longest
 --runs runs. "--changes 1:3,0.5:10 --runs 10" takes 100 minutes, and has 33 runs of 3 minutes.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import statistics

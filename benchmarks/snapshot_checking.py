@@ -8,8 +8,6 @@ trial takes longer. Trials read all rows of the small table, and samples of the 
 combinations show what that saves.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import time

@@ -5,8 +5,6 @@ Both begin with an empty data directory and end when the server answers with sys
 turns, so that drift of the machine affects both; everything dirty is written back before each.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import statistics

@@ -5,8 +5,6 @@ neighbours), or recorded: blocks of iterations of real benchmarks' forks, in ran
 makes them steady in any case; and in recorded order, whose steadiness is unknown. Intervals are
 binomial (Clopper and Pearson, Biometrika 26, 1934)."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
@@ -118,12 +116,7 @@ def _refused(runs: int) -> Iterator[Rate]:
 
 
 def _refusals(
-    runs: int,
-    name: str,
-    sides: Sequence[NDArray[np.floating] | float],
-    *,
-    rho: float,
-    sd: float,
+    runs: int, name: str, sides: Sequence[NDArray[np.floating] | float], *, rho: float, sd: float
 ) -> Iterator[Rate]:
     """Return how often verdicts are refused.
 

@@ -7,8 +7,6 @@ the database is recreated and everything dirty is written back. Afterwards both 
 same definition of the table and the same number of rows.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -5,8 +5,6 @@ no licence to redistribute them. A trial is a random block of a random fork (a r
 benchmark.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -12,8 +12,6 @@ order changes; the second line adds the recorded ones.
     benchmarks/trial_order [--tests 15] [--servers 3] [--json FILE]
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

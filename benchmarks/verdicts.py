@@ -6,8 +6,6 @@ A difference is decided where the interval excludes no difference. Counts are of
 those of one benchmark share its noise, so that binomial intervals (Clopper and Pearson, Biometrika
 26, 1934) are a little too narrow. Each rate has its goal next to it, where one is known."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -19,14 +17,7 @@ from scipy import stats
 
 from benchmarks import json_file, shared_noise
 from benchmarks.rates import Rate, rate_of, show
-from benchmarks.trial_noise import (
-    Array,
-    Pool,
-    disjoint_sides,
-    one_after_the_other,
-    pairs,
-    pools,
-)
+from benchmarks.trial_noise import Array, Pool, disjoint_sides, one_after_the_other, pairs, pools
 from millrace.model.run_spec import FEWEST_BLOCKS
 from millrace.stats.sequential import FIRST_LOOK, sides
 

@@ -21,8 +21,6 @@ adds them up.
     benchmarks/whole_product --store FILE [--store FILE ...] --report [--json FILE]
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -11,8 +11,6 @@ newest versions that the manifests allow and with ``--workspace`` for what the m
 alone, and writes the lists of the program and of its fuzz targets.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

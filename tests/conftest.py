@@ -14,8 +14,6 @@ share initialised data directories, without the zeros of their log files, and so
 ``tests.run``.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Read the event file of a run, as its users would."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, BinaryIO

@@ -4,8 +4,6 @@ A block of `sh` holds commands to type, one of `toml`, `json` or `csv` a file, a
 program prints, a formula or a drawing. Words such as RUN are placeholders that the reader replaces.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

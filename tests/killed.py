@@ -4,8 +4,6 @@ The kernel stops the process at each system call (ptrace), so that the place of 
 however busy the host is. SQLite's writes are among them.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import platform

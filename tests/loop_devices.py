@@ -1,7 +1,5 @@
 """Loop devices of file systems of limited size: whether the host has them, and which are in use."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Skip tests that need mounts of their own (mount namespaces) where the host forbids them."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

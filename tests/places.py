@@ -1,7 +1,5 @@
 """Make directories for tests, and the one in which all of them find initialised servers."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

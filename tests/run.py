@@ -8,8 +8,6 @@ test that is not marked `quiet` and passes only then has a defect, or found one;
 mended, and does not fail the run by itself. The duration of each test is kept for `tests.repeat`.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

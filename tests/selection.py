@@ -4,8 +4,6 @@ A test reaches what its function, its fixtures and the helpers that these call n
 modules of ``tests``. Nothing is imported.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ The catalogue has more. Tests that ask for another one fail, so that a test run 
 needs in advance, and nothing else.
 """
 
-from __future__ import annotations
-
 from millrace.model.servers import FittedOptions, Option
 
 NAMES = (

@@ -1,7 +1,5 @@
 """Skip tests that trace the kernel's scheduler where the host cannot run them."""
 
-from __future__ import annotations
-
 import pytest
 
 from millrace.errors import Unavailable

@@ -3,8 +3,6 @@
 PYTHONPATH=. .venv/bin/python -m docs.pictures.make
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 

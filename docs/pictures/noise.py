@@ -1,7 +1,5 @@
 """Simulate hosts on which nothing differs, for the pictures; the seeds are fixed."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import signal

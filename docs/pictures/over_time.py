@@ -1,7 +1,5 @@
 """Draw the pictures of a trial's seconds, a history and a bisection."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Draw docs/report.png from a report's page: ``python -m docs.pictures.report PAGE``."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

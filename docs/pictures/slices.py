@@ -1,7 +1,5 @@
 """Draw how trials and slices meet a host whose speed wanders within seconds."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@ They are readable on light and on dark pages, in any browser, without a script.
 
 Coordinates are rounded, so that a redrawn picture is the same file."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

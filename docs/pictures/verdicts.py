@@ -1,7 +1,5 @@
 """Draw the pictures of verdicts on comparisons: unit, turns, three ways, looks, power, many."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

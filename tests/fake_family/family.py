@@ -9,8 +9,6 @@ run plan, trial, store, analysis and report as a whole; ``install_load_generator
 replacement for the load generator that reports the work of imaginary clients.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import signal

@@ -12,8 +12,6 @@ work of imaginary clients without waiting.
 
 # ruff: noqa: PTH108, PTH110, PTH118, PTH119, PTH123 - it starts in a moment and holds no secrets
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """Open sessions with fake servers, and read their counters for collectors."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket
@@ -19,14 +17,7 @@ from millrace.databases.monitoring import (
 )
 from millrace.errors import DatabaseError
 from millrace.host import listener
-from millrace.model.observations import (
-    Counters,
-    PlanRow,
-    PlanStep,
-    QueryPlan,
-    TimedEvent,
-    Waits,
-)
+from millrace.model.observations import Counters, PlanRow, PlanStep, QueryPlan, TimedEvent, Waits
 
 _LIMIT_S = 5
 

@@ -1,7 +1,5 @@
 """Test that a server that runs as an ordinary user changes no file of that user."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

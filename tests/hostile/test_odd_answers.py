@@ -1,7 +1,5 @@
 """Test that a trial turns odd answers into a failure or an unknown value, never a traceback."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace

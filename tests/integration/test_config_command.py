@@ -1,7 +1,5 @@
 """Test ``millrace config`` on real servers: requested, effective and different settings."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

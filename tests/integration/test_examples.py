@@ -1,7 +1,5 @@
 """Run the commands of the documents for real where they take seconds."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Test histories on real servers: short runs recorded."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Test a change of a history on real servers: injected, found and confirmed."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

@@ -4,8 +4,6 @@ The words of a command stay, but for sizes. Its experiment file has two servers,
 each other factor.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

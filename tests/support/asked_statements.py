@@ -1,7 +1,5 @@
 """Make transactions of several statements, as collectors observe them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

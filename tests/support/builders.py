@@ -1,7 +1,5 @@
 """Build stored runs as the runner writes them, from a table of measurements."""
 
-from __future__ import annotations
-
 import random
 import tomllib
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Call commands in this process: a process of their own would take a second to start."""
 
-from __future__ import annotations
-
 import io
 import os
 from contextlib import redirect_stderr, redirect_stdout

@@ -1,7 +1,5 @@
 """Make the evidence of likely causes from the true times of an operation of A and of B."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

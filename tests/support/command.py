@@ -89,11 +89,7 @@ class Place:
                 patch.setattr(talk, "width", WIDTH)
             for name, value in self._environment.items():
                 patch.setenv(name, value)
-            with (
-                redirect_stdout(out),
-                redirect_stderr(err),
-                pytest.raises(SystemExit) as ended,
-            ):
+            with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
                 main()
             for file in (out, err):
                 file.seek(0)

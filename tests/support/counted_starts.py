@@ -1,7 +1,5 @@
 """Build starts of servers whose statements were counted."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

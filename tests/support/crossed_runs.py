@@ -1,7 +1,5 @@
 """Build a run with crossed factors: two tests, 1 and 8 clients, the binary log synced or not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

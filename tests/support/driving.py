@@ -94,10 +94,7 @@ TESTS = {
                 "transaction": True,
                 "steps": [{"statements": [one]}, {"statements": [other]}],
             }
-            for name, one, other in (
-                ("forth", "first", "second"),
-                ("back", "second", "first"),
-            )
+            for name, one, other in (("forth", "first", "second"), ("back", "second", "first"))
         ],
     },
     "long": {"title": "it never ends", "steps": [{"statements": ["long"]}]},

@@ -1,7 +1,5 @@
 """Write small experiment files, and read them with a few servers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Make fake servers and their load generator available, in this process and in workers."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path

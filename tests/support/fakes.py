@@ -1,7 +1,5 @@
 """Execute whole experiments on fake servers: plan, trials, store, verdicts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

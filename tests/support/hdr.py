@@ -1,7 +1,5 @@
 """Encode histograms by the format's definition, without help from the module under test."""
 
-from __future__ import annotations
-
 import base64
 import math
 import struct

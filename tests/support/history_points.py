@@ -1,7 +1,5 @@
 """Build histories for tests: plain ones from a list of ratios, and runs to be recorded."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -63,9 +61,7 @@ def point(number: int, ratio: float, **changes: Any) -> PointRecord:
 
 
 def history(
-    ratios: Sequence[float],
-    states: Sequence[str] | None = None,
-    series: SeriesRecord = SERIES,
+    ratios: Sequence[float], states: Sequence[str] | None = None, series: SeriesRecord = SERIES
 ) -> History:
     """Return points v0, v1 ... with these ratios; ``states`` are ids, one per point."""
     points = [point(number, ratio) for number, ratio in enumerate(ratios)]

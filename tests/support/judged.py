@@ -1,7 +1,5 @@
 """Call `millrace analyze` as a user does, in this process."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

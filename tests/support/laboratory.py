@@ -1,7 +1,5 @@
 """Execute runs with the real campaign, runner and store, on simulated servers."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Run campaigns without servers: a function of treatment and block returns each trial's result."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext

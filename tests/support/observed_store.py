@@ -1,7 +1,5 @@
 """Store runs with their observations, for the tests of commands that explain them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from millrace.store.records import AttemptResult, StoredRun

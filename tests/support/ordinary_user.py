@@ -1,7 +1,5 @@
 """Run code as an ordinary user, since the file system refuses root nothing."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

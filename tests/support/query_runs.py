@@ -1,7 +1,5 @@
 """Build stored runs of driven clients: several servers x tests x numbers of clients."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Make series of driven clients as the load generator reports them, second by second."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Build stored runs that looks decide on, cut to their first blocks."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

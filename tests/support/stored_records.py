@@ -1,7 +1,5 @@
 """Make records for the tests of the store: plain ones, and arbitrary ones."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from dataclasses import dataclass, replace
 from typing import Any

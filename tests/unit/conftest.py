@@ -1,7 +1,5 @@
 """Keep perf from unit tests, and make empty stores by copying one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test that a file is whole or absent, whatever errors the disk returns."""
 
-from __future__ import annotations
-
 import errno
 import os
 import resource

@@ -1,7 +1,5 @@
 """Test that programs accept every example of the documents, and print the outputs in them."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

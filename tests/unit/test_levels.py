@@ -1,7 +1,5 @@
 """Test levels as text, and back."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

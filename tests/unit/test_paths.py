@@ -1,7 +1,5 @@
 """Test directories set by variables: they are checked, and errors are reported."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

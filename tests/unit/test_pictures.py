@@ -1,7 +1,5 @@
 """Test that the pictures of the documents match their script."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from xml.etree import ElementTree

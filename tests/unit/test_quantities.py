@@ -1,7 +1,5 @@
 """Test sizes and durations, as written and as displayed."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

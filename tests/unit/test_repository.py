@@ -1,7 +1,5 @@
 """Check rules of this repository that a linter does not know."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test untrusted JSON: exceeding a limit raises one kind of error."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Test the display of untrusted text, and in CSV files what a spreadsheet takes for a formula."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Test the whole pipeline on fake servers: plan, trials, store, verdicts, explanations, reports."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

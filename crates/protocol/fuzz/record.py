@@ -5,8 +5,6 @@
 One small file for each server and message, in `seeds/TARGET/`.
 """
 
-from __future__ import annotations
-
 import socket
 import struct
 import sys

@@ -357,10 +357,7 @@ def _tracing(host: ObservedHost) -> Result:
     return Result(missing.message, "warn" if missing.hint else "unknown", missing.hint)
 
 
-@check(
-    "open files",
-    "a server with too few file descriptors silently makes its caches smaller",
-)
+@check("open files", "a server with too few file descriptors silently makes its caches smaller")
 def _open_files(host: ObservedHost) -> Result:
     return _limit(host.activity.open_files, 65_535, "nofile", "* hard nofile 1048576")
 

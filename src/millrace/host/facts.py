@@ -140,10 +140,7 @@ def _virtualisation(root: Path, cpu: text.CpuInfo) -> model.VirtualisationFacts:
     if kind is None and "microsoft" in release:
         kind = "WSL"
     return model.VirtualisationFacts(
-        virtual_machine=is_virtual,
-        hypervisor=kind,
-        product=product,
-        container=_container(root),
+        virtual_machine=is_virtual, hypervisor=kind, product=product, container=_container(root)
     )
 
 

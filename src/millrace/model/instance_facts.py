@@ -1,7 +1,5 @@
 """Facts of a server's instance in a trial; trials record them, analyses read them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal
 

@@ -158,13 +158,7 @@ def _failed(url: str, why: object) -> str:
 
 
 def _receive(
-    answer: Answer,
-    part: Path,
-    begin: int,
-    on_event: OnEvent,
-    *,
-    url: str,
-    most_bytes: int,
+    answer: Answer, part: Path, begin: int, on_event: OnEvent, *, url: str, most_bytes: int
 ) -> None:
     total = None if answer.length is None else begin + answer.length
     if total is not None and total > most_bytes:

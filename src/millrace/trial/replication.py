@@ -23,12 +23,7 @@ from dataclasses import replace
 from typing import Literal
 
 from millrace.databases.client import QUERY_LIMIT_S, Session
-from millrace.databases.replication import (
-    LogEnd,
-    LogProgress,
-    Replication,
-    SourceAddress,
-)
+from millrace.databases.replication import LogEnd, LogProgress, Replication, SourceAddress
 from millrace.errors import DatabaseError, TrialFailed
 from millrace.loadgen import events
 from millrace.model import measurements as names

@@ -44,12 +44,7 @@ from millrace.trial.execute import (
     warming_steps,
     write_back_step,
 )
-from millrace.trial.hooks import (
-    LiveServer,
-    MeasurementContext,
-    MeasurementHook,
-    OpenHooks,
-)
+from millrace.trial.hooks import LiveServer, MeasurementContext, MeasurementHook, OpenHooks
 from millrace.trial.load_run import Emit, OnEvent, run_load
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.slices import SideResult, by_side, given_up, loads_by_side

@@ -89,7 +89,7 @@ _DRIVING: dict[str, Any] = {
 # For trials with a single server.
 _AFTER_CLIENTS: dict[str, Any] = {
     # Time a DROP DATABASE after everything else was measured.
-    DROP_AFTER: {"kind": "text", "default": "off", "choices": ["off", "on"]},
+    DROP_AFTER: {"kind": "text", "default": "off", "choices": ["off", "on"]}
 }
 
 

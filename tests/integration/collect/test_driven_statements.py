@@ -88,8 +88,7 @@ def check_shares(counts: Mapping[str, float]) -> None:
 
 @pytest.mark.quiet
 @pytest.mark.parametrize(
-    "name",
-    ["mysql-5.6.24", "mysql-5.7.22", "mysql-9.7.4", "mariadb-10.1.23", "mariadb-11.8.9"],
+    "name", ["mysql-5.6.24", "mysql-5.7.22", "mysql-9.7.4", "mariadb-10.1.23", "mariadb-11.8.9"]
 )
 def test_statements_are_reported(instance_of: InstanceOf, name: str) -> None:
     with instance_of(name, performance_schema="ON") as instance:

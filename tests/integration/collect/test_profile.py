@@ -291,9 +291,7 @@ time.sleep(60)
 
 def test_perf_ends_when_we_are_killed(old: Instance, child_environment: dict[str, str]) -> None:
     child = subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(old.pid)],
-        stdout=subprocess.PIPE,
-        env=child_environment,
+        [sys.executable, "-c", KILLED, str(old.pid)], stdout=subprocess.PIPE, env=child_environment
     )
     with child:
         assert child.stdout is not None

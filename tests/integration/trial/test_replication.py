@@ -121,11 +121,7 @@ def test_a_replica_is_observed_while_it_applies_what_clients_wrote(
     server = server_of("mariadb-10.11.19")
     (prepared,) = preparation.treatment_inputs(plan, {server.name: server}).values()
     spec = TrialSpec(
-        "test/1",
-        prepared.servers,
-        prepared.workload,
-        collectors=("threads",),
-        stops_cleanly=False,
+        "test/1", prepared.servers, prepared.workload, collectors=("threads",), stops_cleanly=False
     )
     result = execute_trial(spec, lambda _event: None)
     assert result.outcome == "finished", result.reason

@@ -6,8 +6,6 @@ The checked error rates are those of the interval excluding 1, so the margin is 
 Hosts drift from trial to trial; the seconds of a trial depend on each other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice

@@ -1,7 +1,5 @@
 """Test effective variables: differences, and values other than the requested ones."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Test `millrace explain --ablate` without servers: its experiment, records and messages."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Test which servers `calibrate` refuses to slow down, before anything is measured."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +43,7 @@ def test_a_source_and_its_replica_can_be_slowed_down(tmp_path: Path, calibrated:
     assert calibrated == ["small-calibration"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [pair("mysql-5.7.22", "theirs"), ATTACHED],
-)
+@pytest.mark.parametrize("text", [pair("mysql-5.7.22", "theirs"), ATTACHED])
 def test_an_attached_server_of_any_role_is_not_slowed_down(
     tmp_path: Path, calibrated: list[str], text: str
 ) -> None:

@@ -1,7 +1,5 @@
 """Test what `millrace count` counts, keeps and shows, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Test the doctor's findings on several kinds of hosts."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Test how long the trials of a run with a limit of time are."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Test which likely causes a run's summary names, and what cannot be explained."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Test the output of the benchmark of known causes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

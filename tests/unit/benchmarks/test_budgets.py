@@ -1,7 +1,5 @@
 """Test the parts of `benchmarks/budgets` that need no server."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

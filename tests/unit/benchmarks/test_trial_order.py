@@ -1,7 +1,5 @@
 """Test what `benchmarks/trial_order` says of noise that is known."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from benchmarks.trial_order import gains, median

@@ -1,7 +1,5 @@
 """Test the parts of `benchmarks/whole_product` that need no server."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom

@@ -1,7 +1,5 @@
 """Test the kept data of trials in loops, and counted starts, which come after all trials."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test the estimate of a plan on this host, some of whose servers run elsewhere."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

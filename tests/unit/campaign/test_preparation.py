@@ -1,7 +1,5 @@
 """Test refusals before anything is started."""
 
-from __future__ import annotations
-
 import os
 from contextlib import ExitStack
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Test what a workload requires of servers: replicas, disks to fill, and compressed tables."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Test which run a command resumes, and what a new one learns of earlier ones."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace

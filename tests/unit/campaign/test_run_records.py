@@ -1,7 +1,5 @@
 """The specification that a run is stored with."""
 
-from __future__ import annotations
-
 import json
 
 from millrace import workloads

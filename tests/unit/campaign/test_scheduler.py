@@ -1,7 +1,5 @@
 """Test the execution of runs in slices: rounds that are interrupted, and with failures."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Provide what tests of several commands share: a store's path, and trials that end at once."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test `millrace analyze paired` and `analyze import`, also of instructions that were counted."""
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess

@@ -1,7 +1,5 @@
 """Test `millrace analyze series`: the order of rows, changes, and files that are refused."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

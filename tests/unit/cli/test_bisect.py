@@ -1,7 +1,5 @@
 """Test `millrace bisect`: what it measures, skips, resumes and prints."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -28,14 +26,7 @@ from millrace.store.records import AttemptResult, MeasurementRecord
 from tests.support.counted_starts import OLD, start
 from tests.support.experiment_files import DRIVEN
 from tests.support.laboratory import inputs_of
-from tests.support.measured import (
-    Speed,
-    alone,
-    experiment_file,
-    n_runs,
-    newest,
-    noisy,
-)
+from tests.support.measured import Speed, alone, experiment_file, n_runs, newest, noisy
 from tests.unit.cli.conftest import Carry
 
 SERVERS = ["mysql-5.5.34", "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.33", "mysql-9.7.4"]

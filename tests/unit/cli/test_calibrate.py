@@ -1,7 +1,5 @@
 """Test `millrace calibrate`: what it measures, resumes and prints, and what reports quote of it."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping
@@ -24,14 +22,7 @@ from millrace.store.records import StoredRun
 from millrace.store.store import Store
 from tests.support.builders import keep, study
 from tests.support.experiment_files import DRIVEN, SMALL
-from tests.support.measured import (
-    TRIAL_S,
-    alone,
-    experiment_file,
-    n_runs,
-    newest,
-    noisy,
-)
+from tests.support.measured import TRIAL_S, alone, experiment_file, n_runs, newest, noisy
 from tests.unit.cli.conftest import Carry
 
 

@@ -1,7 +1,5 @@
 """Test that no odd terminal or environment ends a command in an error of Python."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

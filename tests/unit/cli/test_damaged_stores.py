@@ -4,8 +4,6 @@ Every command shows the remaining data, or ends with a status that says whose er
 with a traceback.
 """
 
-from __future__ import annotations
-
 import contextlib
 import random
 import shutil

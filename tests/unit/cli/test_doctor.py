@@ -1,7 +1,5 @@
 """Test `millrace doctor` on terminals of different widths, and with invalid names."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

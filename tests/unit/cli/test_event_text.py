@@ -1,7 +1,5 @@
 """Test the first line about a run: its content, and how it continues."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

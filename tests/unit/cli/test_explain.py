@@ -1,7 +1,5 @@
 """Test `millrace explain` on a real store."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import xml.etree.ElementTree as ElementTree

@@ -1,7 +1,5 @@
 """Test `--fail-on`: the exit status of a verdict that a CI job fails on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

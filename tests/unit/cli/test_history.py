@@ -1,7 +1,5 @@
 """Test `millrace history` as a user calls it, without servers."""
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

@@ -4,8 +4,6 @@ Each is imported and every command shows it, or it is refused with exit status 2
 remains.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

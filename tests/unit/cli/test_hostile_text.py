@@ -1,7 +1,5 @@
 """Test that no command prints or writes control characters, or markup of another user."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -59,10 +57,7 @@ COMMANDS = list(leaves(cli))
     ("words", "command"), COMMANDS, ids=[" ".join(words) for words, _ in COMMANDS]
 )
 def test_what_a_user_pastes_is_shown_in_errors(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    words: tuple[str, ...],
-    command: click.Command,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], command: click.Command
 ) -> None:
     monkeypatch.setenv("MILLRACE_STATE", str(tmp_path))
     monkeypatch.setenv("MILLRACE_STORE", str(tmp_path / "results.sqlite"))

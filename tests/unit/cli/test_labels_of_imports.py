@@ -1,7 +1,5 @@
 """Test labels of an imported run that would begin a line of their own in a report."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

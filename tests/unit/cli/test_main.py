@@ -1,7 +1,5 @@
 """Test what the command line answers to mistyped options and commands."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.called import millrace

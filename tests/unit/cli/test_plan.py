@@ -1,7 +1,5 @@
 """Test ``millrace plan`` as a user sees it: output, messages, exit status."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Test the progress text of a sequential run after each block."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from io import StringIO

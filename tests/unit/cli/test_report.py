@@ -1,7 +1,5 @@
 """Test `millrace report` on a real store."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Test `millrace results` as a user calls it: stdout, stderr, and the exit status."""
 
-from __future__ import annotations
-
 import json
 import os
 import zipfile

@@ -1,7 +1,5 @@
 """Test `millrace snapshots` as a user calls it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Test a store of a thousand trials: it shows all results, in bounded memory."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -42,11 +42,7 @@ def on(device: str, source: str, kind: str = "ext4") -> str:
     ("mountinfo", "links", "name"),
     [
         # Only the whole disk counts a partition's flushes.
-        (
-            on("259:2", "/dev/nvme0n1p2"),
-            {"sys/dev/block/259:2": f"{NVME}/nvme0n1p2"},
-            "nvme0n1",
-        ),
+        (on("259:2", "/dev/nvme0n1p2"), {"sys/dev/block/259:2": f"{NVME}/nvme0n1p2"}, "nvme0n1"),
         (on("259:0", "/dev/nvme0n1"), {"sys/dev/block/259:0": NVME}, "nvme0n1"),
         # A logical volume on a partition.
         (

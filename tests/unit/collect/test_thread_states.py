@@ -97,7 +97,7 @@ COUNTS: dict[str, Any] = {
             "ticks": 2,
             "states": [state(2, "R")],
             "statements": [
-                {"statement": "update", "states": [state(1, call=FUTEX), state(1, "R")]},
+                {"statement": "update", "states": [state(1, call=FUTEX), state(1, "R")]}
             ],
         },
     ],

@@ -1,7 +1,5 @@
 """Test the lists of crates, and the locks written from them."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

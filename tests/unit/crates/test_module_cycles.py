@@ -1,7 +1,5 @@
 """Test that the modules of each crate form no cycle, as the packages of Python form none."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter

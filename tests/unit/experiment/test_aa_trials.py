@@ -1,7 +1,5 @@
 """Test A/A trials in a plan: their place and frequency, and that nothing else moves."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Test how a limit of time shortens trials, and the block that is profiled by default."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

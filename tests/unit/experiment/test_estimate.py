@@ -1,7 +1,5 @@
 """Test the estimate of a plan, and its refusal when the disk cannot hold it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Test experiments with driven clients: tests, numbers of clients, switches, options, loops."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Test the expansion of an experiment: complete blocks in random order, and stable ids."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Test reading experiment files: scales, defaults, limits, and the position of every error."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

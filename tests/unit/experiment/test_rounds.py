@@ -1,7 +1,5 @@
 """Test plans of rounds in slices: who shares a round, in which slot, and what is refused."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """Test the shipped experiments: each can be planned at every scale with its stated memory."""
 
-from __future__ import annotations
-
 import tomllib
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test slowdowns as levels, written and read back."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Test the line of every key, in any surrounding TOML."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Test what a file says beside levels: option files, servers in roles, and TLS."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -119,7 +117,7 @@ def test_a_role_has_options_and_a_configuration_of_its_own() -> None:
         ('server = ["mysql-5.6.24"]\nother.options.log_bin = [true]', "has no role 'other'"),
         (
             'server = ["mysql-5.6.24"]\nreplica.options.skip_log_bin = [true]',
-            "is the switch 'log_bin' the other way round",
+            "is the negated form of the switch 'log_bin'",
         ),
         (
             """

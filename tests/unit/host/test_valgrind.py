@@ -41,11 +41,7 @@ def test_the_valgrind_on_path_is_found(tmp_path: Path, monkeypatch: pytest.Monke
     ],
 )
 def test_its_absence_names_the_package(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    names: tuple[str, ...],
-    says: str,
-    said: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], says: str, said: str
 ) -> None:
     monkeypatch.setenv("PATH", programs(tmp_path, *names, says=says))
     with pytest.raises(HostError, match=said) as absent:

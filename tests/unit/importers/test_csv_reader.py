@@ -1,7 +1,5 @@
 """Test inputs which are not text files, or too large: a clear error, in bounded time."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Test the import of hyperfine's exports."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test files of pairs: written, read, and refused."""
 
-from __future__ import annotations
-
 import errno
 import io
 from collections.abc import Callable

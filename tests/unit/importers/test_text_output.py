@@ -1,7 +1,5 @@
 """Test the import of what sysbench, pgbench, mysqlslap and HammerDB print."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

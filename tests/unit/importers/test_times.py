@@ -1,7 +1,5 @@
 """Test reading the times of rows, in the forms which tools write."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

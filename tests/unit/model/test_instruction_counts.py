@@ -1,7 +1,5 @@
 """Test that counts come back as they were stored, and that others' documents are limited."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

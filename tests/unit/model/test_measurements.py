@@ -1,7 +1,5 @@
 """Test the list of measurements, and their names."""
 
-from __future__ import annotations
-
 import pytest
 
 from millrace import workloads

@@ -1,7 +1,5 @@
 """Test that observations come back from the JSON that they are written as."""
 
-from __future__ import annotations
-
 from millrace.model.observations import Observations
 
 STATE = {

@@ -1,7 +1,5 @@
 """Test the phases to which figures refer."""
 
-from __future__ import annotations
-
 from millrace.model.phases import MeasuredPhases, measured_phases
 
 

@@ -1,7 +1,5 @@
 """Test the specification of a run as it is stored."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

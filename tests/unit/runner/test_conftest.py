@@ -1,7 +1,5 @@
 """Test that tests which were killed leave nothing to the next ones."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

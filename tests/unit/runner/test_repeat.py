@@ -1,7 +1,5 @@
 """Test which tests are repeated, and what repeating them says."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Test the runner of all tests: which tests it repeats, and its summary."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Sequence

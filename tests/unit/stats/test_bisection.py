@@ -1,7 +1,5 @@
 """Test noise-aware bisection: invariances, evidence by another formula, error rates."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Test change points: invariances, and error rates on synthetic and recorded noise."""
 
-from __future__ import annotations
-
 import math
 import sys
 import tracemalloc

@@ -1,7 +1,5 @@
 """Test the model over a matrix of comparisons: found effects and stated error rates."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Mapping

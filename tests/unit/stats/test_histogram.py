@@ -1,7 +1,5 @@
 """Test histograms as the load generator's library (Rust, hdrhistogram 7.6.0) encodes them."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math

@@ -1,7 +1,5 @@
 """Test the time that importing the package costs every command."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

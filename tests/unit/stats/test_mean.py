@@ -1,7 +1,5 @@
 """Test means with intervals, and their coverage."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Test corrections for the number of tests: known values, and the error rates they control."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from random import Random

@@ -1,7 +1,5 @@
 """Test exact intervals and tests of counts against known values, and their coverage."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

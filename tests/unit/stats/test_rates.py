@@ -1,7 +1,5 @@
 """Test rates of errors: shown to be equal, shown to differ, and how often wrongly."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

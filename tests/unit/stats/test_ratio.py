@@ -1,7 +1,5 @@
 """Test the paired ratio: invariances, and simulated error rates."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

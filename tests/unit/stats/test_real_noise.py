@@ -3,8 +3,6 @@
 The data are not part of the project (no licence to redistribute them); without them, skip.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -12,14 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from benchmarks.trial_noise import (
-    DATA,
-    Pool,
-    disjoint_sides,
-    one_after_the_other,
-    pairs,
-    pools,
-)
+from benchmarks.trial_noise import DATA, Pool, disjoint_sides, one_after_the_other, pairs, pools
 from millrace.stats.ratio import paired_ratio
 from millrace.stats.sequential import FIRST_LOOK, sides
 from millrace.stats.trend import classify_trend

@@ -1,7 +1,5 @@
 """Test the interval for any number of looks: its formula, invariances and error rates."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Test intervals with shared noise: fallbacks, invariances, and simulated error rates."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

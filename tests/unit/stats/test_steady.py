@@ -1,7 +1,5 @@
 """Test the steady state: invariances, and simulated error rates."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

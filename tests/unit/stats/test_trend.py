@@ -1,7 +1,5 @@
 """Test the trend of a measured part: what is found, what is not called unsteady, and how often."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Provide a store, and an exported file of runs, for each test."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Test exported files: errors are reported, and nothing of a bad file is imported."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import struct

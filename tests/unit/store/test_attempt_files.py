@@ -1,7 +1,5 @@
 """Test the files of attempts next to the store: histograms, observations and series."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test opening a store: made, upgraded, or refused with one clear message; never harmed."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil
@@ -233,9 +231,7 @@ def test_a_read_only_store_is_refused_before_anything_is_measured(reachable: Pat
     assert "read-only" in error.message
 
 
-def test_a_directory_without_write_permission_can_be_read_but_not_written(
-    unwritable: Path,
-) -> None:
+def test_a_directory_without_write_permission_can_be_read_but_not_written(unwritable: Path) -> None:
     sub = unwritable.with_name("sub")
     with as_ordinary_user():
         assert "read-only" in refused(unwritable).message

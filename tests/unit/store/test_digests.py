@@ -1,7 +1,5 @@
 """Test that a stored result that was changed is noticed, reported, and not used."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import sqlite3

@@ -1,7 +1,5 @@
 """Test the event file: complete lines are read, torn ones are not."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test histories in the store: one point per series and label, in order of dates; kept changes."""
 
-from __future__ import annotations
-
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -173,9 +171,7 @@ def test_bounds_of_noisy_blocks_can_be_read_again(store: Store) -> None:
 def test_series_can_be_chosen_and_counted(store: Store) -> None:
     store.histories.record(part(point(1, 0.9)))
     both = HistoryPart(
-        (SERIES, OTHER),
-        (STATE,),
-        ((SERIES.id, point(2, 0.9)), (OTHER.id, point(2, 1.1))),
+        (SERIES, OTHER), (STATE,), ((SERIES.id, point(2, 0.9)), (OTHER.id, point(2, 1.1)))
     )
     store.histories.record(both)
     assert [each.series for each in store.histories.read([OTHER.id])] == [OTHER]

@@ -1,7 +1,5 @@
 """Test that imports and exports leave all, or nothing, and change no run that was measured here."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable

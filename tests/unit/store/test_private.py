@@ -1,7 +1,5 @@
 """Test that other users can open, and so lock, no file of a results store."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """Test the ledger, its records and its queries."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import shutil

@@ -14,12 +14,7 @@ from millrace.errors import HostError, UserError
 from millrace.experiment.slowdown import OptionGiven, SlowFsync
 from millrace.model.servers import FittedOptions, InstalledServer, LeftOut, Option
 from millrace.trial import fault_injection
-from millrace.trial.fault_injection import (
-    StopInjection,
-    owed,
-    refuse_left_out,
-    slowed_server,
-)
+from millrace.trial.fault_injection import StopInjection, owed, refuse_left_out, slowed_server
 from tests.support.installed import installed
 from tests.support.measuring import BEGIN, END, RESULT, measured, measurement
 

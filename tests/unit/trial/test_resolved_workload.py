@@ -17,8 +17,7 @@ def test_only_what_tables_name_is_part_of_them() -> None:
 
 
 @pytest.mark.parametrize(
-    "same",
-    [{"test": "one"}, {"clients": 8}, {"range_size": 3}, {"time_s": 5}, {"load_threads": 2}],
+    "same", [{"test": "one"}, {"clients": 8}, {"range_size": 3}, {"time_s": 5}, {"load_threads": 2}]
 )
 def test_treatments_share_tables(same: dict[str, Any]) -> None:
     assert content_key(**same) == content_key()

@@ -9,13 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.collect.server_processes import ServerProcesses
-from millrace.trial.thread_placement import (
-    PINGS,
-    Activity,
-    serves,
-    serving_threads,
-    switches,
-)
+from millrace.trial.thread_placement import PINGS, Activity, serves, serving_threads, switches
 
 counts = st.dictionaries(st.integers(1, 50), st.integers(0, 10**9))
 

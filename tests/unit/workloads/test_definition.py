@@ -327,10 +327,7 @@ CHECK = {"name": "sums", "title": "sums are equal", "sql": "SELECT 1 FROM sbtest
         ({"tables": {}}, "either data or tables"),
         ({"data": workloads.load("load-data")["data"]}, "either data or tables"),
         ({"tests": {}}, "tests need a phase of kind 'drive'"),
-        (
-            {"default_test": "pont"},
-            "default_test: unknown test 'pont'; expected one of point,",
-        ),
+        ({"default_test": "pont"}, "default_test: unknown test 'pont'; expected one of point,"),
         (
             {"tests": {"point": {"title": "x", "values": {"y": 1}}}},
             "unknown factor or parameter 'y'",

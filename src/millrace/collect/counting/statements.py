@@ -85,8 +85,7 @@ def count_statement(
                 paths[path] += sign * instructions / more
     background = sum(_background(each.dump, command_functions) for each in (few, many))
     counted = Repetition(
-        instructions=sum(paths.values()),
-        background=background / (few.statements + many.statements),
+        instructions=sum(paths.values()), background=background / (few.statements + many.statements)
     )
     kept = {path: instructions for path, instructions in paths.items() if instructions}
     return StatementCount(counted, kept, {**sides[0].files, **sides[1].files})

@@ -21,11 +21,7 @@ from millrace.databases.mysql.packaging import PROGRAMS, MysqlPackaging
 from millrace.databases.mysql.query import observable
 from millrace.databases.mysql.replication import MysqlReplication, ReplicationWords
 from millrace.databases.mysql.storage import FlushOverride, InnodbStorage
-from millrace.databases.mysql.table_formats import (
-    MysqlTableFormats,
-    PluginEngine,
-    StartOptions,
-)
+from millrace.databases.mysql.table_formats import MysqlTableFormats, PluginEngine, StartOptions
 
 Data = Mapping[str, Any]
 

@@ -1,7 +1,5 @@
 """Test a search read back from its trials: results, skipped members, and the next member."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Collection, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Test verdicts cut from a stream of blocks: their error rate, and how it limits claims."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Test the conditions that refuse or give up a comparison, and how often they do so wrongly."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -36,14 +34,7 @@ from millrace.report.run.sentences import answer, sentence
 from millrace.stats.trend import Trend
 from millrace.store.records import MeasurementRecord
 from tests.support.builders import Fails
-from tests.support.query_runs import (
-    TIME_S,
-    Levels,
-    QueryRun,
-    Values,
-    nothing_else,
-    usual_rate,
-)
+from tests.support.query_runs import TIME_S, Levels, QueryRun, Values, nothing_else, usual_rate
 from tests.support.stored_records import begun
 
 NAMES = ("mysql-5.6.24", "mysql-8.0.12")

@@ -1,7 +1,5 @@
 """Test the way from stored runs to verdicts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

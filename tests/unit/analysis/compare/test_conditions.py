@@ -1,7 +1,5 @@
 """Test the conditions besides the servers that affected the figures, from stored attempts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

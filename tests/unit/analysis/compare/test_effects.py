@@ -1,7 +1,5 @@
 """Test the factors on which differences depend: reported terms, omitted ones, error rates."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping
 from typing import Any

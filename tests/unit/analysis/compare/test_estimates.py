@@ -1,7 +1,5 @@
 """Test which comparisons of a run share what they tell about noise, and how reports say so."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

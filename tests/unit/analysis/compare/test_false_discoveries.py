@@ -1,7 +1,5 @@
 """Test differences among many comparisons: which survive, and the text on the others."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

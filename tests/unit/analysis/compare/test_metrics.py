@@ -1,7 +1,5 @@
 """Test latencies of attempts, and percentiles as metrics."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import replace

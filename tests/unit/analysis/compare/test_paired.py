@@ -1,7 +1,5 @@
 """Test comparisons of values that took turns in blocks."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Test that stalls, which the trimmed mean of slices leaves out, are not left out of the answer."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

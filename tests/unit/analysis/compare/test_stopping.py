@@ -1,7 +1,5 @@
 """Test when a run may stop: states of comparisons, needed blocks, and error rates."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Test the figures of a treatment's attempts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

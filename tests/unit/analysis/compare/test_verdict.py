@@ -1,7 +1,5 @@
 """Test the verdict rule, on invented estimates for each of its cases."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import pytest

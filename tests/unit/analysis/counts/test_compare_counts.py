@@ -1,7 +1,5 @@
 """Test the comparison of treatments by instructions, and what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

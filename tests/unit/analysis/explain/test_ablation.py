@@ -1,7 +1,5 @@
 """Test the share of a difference that aligned settings recover, from blocks of rates and times."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
 

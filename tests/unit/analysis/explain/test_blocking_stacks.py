@@ -1,7 +1,5 @@
 """Test the stacks in which threads were blocked, of documents with known counts."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import replace
 

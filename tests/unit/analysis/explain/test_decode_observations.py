@@ -1,7 +1,5 @@
 """Test observations as typed values: owners of threads, owners of work, missing observations."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

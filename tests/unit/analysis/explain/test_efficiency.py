@@ -1,7 +1,5 @@
 """Test the cost of an operation, figure by figure, and its sources."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

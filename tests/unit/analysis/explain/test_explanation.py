@@ -1,7 +1,5 @@
 """Test the way from a stored run to the difference between two treatments."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

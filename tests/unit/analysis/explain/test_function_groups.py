@@ -1,7 +1,5 @@
 """Test the purpose of functions by their names."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Test plans of two servers: when they are equal, and how they differ."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from millrace.analysis.explain.observations import ObservedTrial

@@ -1,7 +1,5 @@
 """Test profiles as cost: functions, groups and call paths of an operation, and changes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

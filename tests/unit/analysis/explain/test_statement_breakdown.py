@@ -1,7 +1,5 @@
 """Test the time breakdown of each statement, from its samples."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Test the time of each statement, by the client's clock and by the server's digests."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

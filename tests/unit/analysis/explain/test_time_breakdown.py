@@ -1,7 +1,5 @@
 """Test the time breakdown: separately measured parts, the remainder, and the differences."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

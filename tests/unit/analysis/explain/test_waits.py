@@ -1,7 +1,5 @@
 """Test waits, digests and stages of two servers, and the coverage of instruments."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Test changes from one look to the next: found, found again, withdrawn, never across segments."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

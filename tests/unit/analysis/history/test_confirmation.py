@@ -1,7 +1,5 @@
 """Test the outcome of measuring the builds before and after a change again."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

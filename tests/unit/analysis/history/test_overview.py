@@ -1,7 +1,5 @@
 """Test the display of series and their changes, and the grouping of changes at one label."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Test the series, points and environments that a run adds to histories."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Test which points of a history are comparable, where segments end, and names of series."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Test when steady states make two treatments incomparable, and the messages about it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Test which trials were steady, and why not, from stored runs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Test the ablation experiment: its treatments and their configurations."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal

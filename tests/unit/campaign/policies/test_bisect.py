@@ -1,7 +1,5 @@
 """Test the list of servers, and the experiment of a search."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Test the experiment that calibrates, and which of its blocks comes next."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

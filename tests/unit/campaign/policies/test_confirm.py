@@ -1,7 +1,5 @@
 """Test the experiment that confirms a change: its builds, blocks, and the change it belongs to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

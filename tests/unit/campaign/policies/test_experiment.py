@@ -1,7 +1,5 @@
 """Test runs block by block: balanced, within their limits, resumed, and what they announce."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -5,12 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from millrace.collect.counting.callgrind import ThreadDump
-from millrace.collect.counting.statements import (
-    DEEPER,
-    ClientSession,
-    count_statement,
-    repetitions,
-)
+from millrace.collect.counting.statements import DEEPER, ClientSession, count_statement, repetitions
 from millrace.model.instruction_counts import CallPath
 
 COMMAND = frozenset(("dispatch_command",))

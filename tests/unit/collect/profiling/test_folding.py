@@ -63,11 +63,7 @@ def test_samples_are_read_as_perf_prints_them() -> None:
 
 def test_stacks_are_counted_by_the_kind_of_their_thread() -> None:
     folded = fold_all(parse((BY_DWARF * 2).splitlines()), {20348: "connection"})
-    assert folded.stacks == {
-        f"connection;{VIO}": 2,
-        "ib_io_rd-1 2;mysqld`ut_delay": 2,
-        "mysqld": 2,
-    }
+    assert folded.stacks == {f"connection;{VIO}": 2, "ib_io_rd-1 2;mysqld`ut_delay": 2, "mysqld": 2}
     assert (folded.samples, folded.lost, folded.rooted) == (6, 14, 2)
     assert (folded.kernel, folded.unnamed_kernel, folded.unnamed) == (2, 0, {})
 

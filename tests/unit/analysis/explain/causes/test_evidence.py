@@ -1,7 +1,5 @@
 """Test which evidence exceeds chance, and the reason for no likely cause."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Test differences in rows and work as likely causes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Test the facts about settings: which value costs more, and whether the data is consistent."""
 
-from __future__ import annotations
-
 import pytest
 
 from millrace.analysis.explain.causes.known import Setting, known, needed

@@ -1,7 +1,5 @@
 """Test that settings are suspected only where they can have acted, and of no more than that."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Test the likely causes named for each true cause, their order and their words."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Test facts that may be behind a difference, whatever the times do."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

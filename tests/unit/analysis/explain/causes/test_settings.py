@@ -1,7 +1,5 @@
 """Test the effects suspected of different settings and builds: their words and their bounds."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace
