@@ -464,7 +464,7 @@ def test_a_lock_that_was_removed_before_it_was_held_is_refused(
         lock(descriptor, how)
 
     monkeypatch.setattr(fcntl, "flock", removed_before)
-    with pytest.raises(HostError, match="somebody removed"), host_lock("mine", file=file):
+    with pytest.raises(HostError, match="was removed while"), host_lock("mine", file=file):
         pass
 
 

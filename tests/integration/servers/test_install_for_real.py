@@ -143,7 +143,7 @@ def test_a_mistake_ends_with_2_and_a_missing_client_with_4(
     assert "mysql-5.6.24" in wrong.communicate(timeout=LIMIT_S)[1]
     assert wrong.returncode == 2
     bare = millrace({**environment, "PATH": str(tmp_path)}, "servers", "install", NAME)
-    assert "npm is needed" in bare.communicate(timeout=LIMIT_S)[1]
+    assert "npm is not installed" in bare.communicate(timeout=LIMIT_S)[1]
     assert bare.returncode == 4
 
 

@@ -42,7 +42,7 @@ def plan(directory: Path, text: str = ATTACHED) -> Plan:
     ("old", "new", "said"),
     [
         ("default", "wmf", "theirs is attached, so millrace cannot apply"),
-        ("local", "server_file", "theirs is attached: it cannot read a file of this host"),
+        ("local", "server_file", "theirs is attached: it cannot read files of this host"),
     ],
 )
 def test_what_an_attached_server_cannot_have_is_refused_without_asking_it(

@@ -475,7 +475,7 @@ def test_a_sampler_from_begin_to_end(program: Path) -> None:
             "process 42 may not be inspected",
             None,
         ),
-        (None, "not a program", None),
+        (None, "not an executable file", None),
     ],
     ids=["an earlier load generator", "no permission", "no load generator"],
 )

@@ -171,7 +171,7 @@ def test_experiment_defines_tls_of_an_attached_server() -> None:
     [
         ("", "tls.staging.mode", "is missing"),
         ('mode = "on"', "tls.staging.mode", '"on" is not a mode'),
-        ('mode = "required"\nca = "/ca.pem"', "tls.staging.ca", "verifies nothing"),
+        ('mode = "required"\nca = "/ca.pem"', "tls.staging.ca", "has no effect with mode required"),
         ('mode = "verify-ca"', "tls.staging.ca", "is missing"),
         ('mode = "verify-ca"\nca = "ca.pem"', "tls.staging.ca", "not an absolute"),
         ('mode = "verify-ca"\nca = 3', "tls.staging.ca", "not an absolute"),

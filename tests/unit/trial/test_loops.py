@@ -165,7 +165,7 @@ def test_data_that_another_put_there_is_not_used(
     (kept.data / "link").symlink_to("/etc/passwd")
     result = execute_trial(spec(place), lambda _event: None)
     assert (result.outcome, result.failed_step) == ("failed", "resume")
-    assert "cannot go on with its loops: link leads out of" in str(result.reason)
+    assert "cannot go on with its loops: link is a link to a place outside of" in str(result.reason)
     assert not result.is_transient
 
 

@@ -163,7 +163,8 @@ class MysqlReplication:
 
     @oddities_as_errors()
     def progress(self, source: Session, replica: Session) -> LogProgress:
-        logs, status = _logs(source), self._status(replica)
+        status = self._status(replica)  # first: nothing is applied that was not written before
+        logs = _logs(source)
 
         def bytes_to(file: Any, offset: Any) -> int:
             before = (size for name, size in logs.items() if name < str(file))
