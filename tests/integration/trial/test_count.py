@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import HostError
-from millrace.experiment import read
+from millrace.experiment import model
 from millrace.host import valgrind
 from millrace.paths import work_dir
 from millrace.servers.instances import ownership
@@ -80,7 +80,7 @@ def test_a_server_executes_as_many_instructions_as_itself(tmp_path: Path, file: 
 def test_a_run_counts_after_its_trials_and_explains_them(
     tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read, "COUNTED_STARTS", 1)
+    monkeypatch.setattr(model, "COUNTED_STARTS", 1)
     head = 'design = "interleaved"\nblocks = 1\ncollectors = ["instructions"]\n'
     text = FILE.replace("clients = [1, 8]", "clients = [1]")
     # Without this index the server has none to complete before statements are counted.
