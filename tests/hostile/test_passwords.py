@@ -174,12 +174,12 @@ def test_login_error_names_the_missing_package(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ("?tls=on", "its tls 'on' is not a mode; expected one of disabled, required, verify-ca"),
-        ("?tls=required&ca=/ca.pem", "its ca '/ca.pem' verifies nothing with mode required"),
-        ("?tls=verify-ca", "its ca is missing; expected a path, which verify-ca needs"),
-        ("?tls=verify-ca&ca=ca.pem", "its ca 'ca.pem' is not an absolute path"),
+        ("?tls=on", "tls 'on' is not a mode; expected one of disabled, required, verify-ca"),
+        ("?tls=required&ca=/ca.pem", "ca '/ca.pem' verifies nothing with mode required"),
+        ("?tls=verify-ca", "ca is missing; expected a path, which verify-ca needs"),
+        ("?tls=verify-ca&ca=ca.pem", "ca 'ca.pem' is not an absolute path"),
         ("?allow-unverified=true", "must be yes or no"),
-        ("?ssl=1", "the unknown part 'ssl'"),
+        ("?ssl=1", "unknown parameter 'ssl'"),
     ],
 )
 def test_an_address_that_is_not_clear_is_refused(asked: str, said: str) -> None:

@@ -48,8 +48,8 @@ ODD = {
     "words": (always([b"7", b"x" * 100_000]), "expected integers"),
     "not a number": (always([b"7", b"NaN"], kind=DECIMAL), "expected integers"),
     "too many digits": (always([b"7", b"9" * 5_000]), "expected integers"),
-    "two rows": (always([b"7", b"9"], [b"7", b"9"]), "expected one row of 2 columns, got 2 rows"),
-    "one column": (always([b"7"]), "where one of 2 is due"),
+    "two rows": (always([b"7", b"9"], [b"7", b"9"]), "expected 1 row of 2 columns, got 2 of 2"),
+    "one column": (always([b"7"]), "expected 1 row of 2 columns, got 1 of 1"),
     "an error": (says(b"\xff\x51\x04#HY000no \x1b[2J"), "cannot be read: no "),
 }
 
@@ -60,7 +60,7 @@ def test_other_tables_fail_the_trial(odd: str) -> None:
     with serving(answer) as server, pytest.raises(TrialFailed, match=words) as failed:
         verify_tables(server.attached, snapshot(), whole=True)
     message = failed.value.message
-    assert "theirs: table d.t differs from the snapshot" in message
+    assert "theirs: table d.t" in message
     assert "\x1b" not in message
     assert len(message) < 500
     assert "millrace snapshots remove small-" in (failed.value.hint or "")
@@ -96,7 +96,7 @@ def test_lost_connection_does_not_condemn_the_snapshot() -> None:
 
     with (
         serving(hangs_up) as server,
-        pytest.raises(TrialFailed, match="cannot be read: ") as failed,
+        pytest.raises(TrialFailed, match="cannot read its tables: ") as failed,
     ):
         verify_tables(server.attached, snapshot(), whole=True)
     assert failed.value.hint is None
@@ -110,7 +110,7 @@ def test_files_and_directories_are_counted_up_to_a_bound(tmp_path: Path) -> None
         (tmp_path / f"{number}.ibd").write_bytes(b"rows")
         (tmp_path / f"db{number}").mkdir()
     assert len(list(manifest.walk(tmp_path, most=20))) == 10
-    with pytest.raises(TrialFailed, match=r"holds more than 19 files and directories"):
+    with pytest.raises(TrialFailed, match=r"has more than 19 files and directories"):
         list(manifest.walk(tmp_path, most=19))
 
 
@@ -120,7 +120,7 @@ def test_the_sizes_of_endless_levels_are_a_clear_failure(tmp_path: Path) -> None
     with deep(data, LEVELS), pytest.raises(TrialFailed) as failed:
         sizes(data, databases.get("mysql").snapshots, 1)
     assert failed.value.message == (
-        f"the data directory {data} holds more than 100 levels of directories"
+        f"the data directory {data} has more than 100 levels of directories"
     )
 
 
