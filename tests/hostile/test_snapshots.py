@@ -48,8 +48,8 @@ ODD = {
     "words": (always([b"7", b"x" * 100_000]), "expected integers"),
     "not a number": (always([b"7", b"NaN"], kind=DECIMAL), "expected integers"),
     "too many digits": (always([b"7", b"9" * 5_000]), "expected integers"),
-    "two rows": (always([b"7", b"9"], [b"7", b"9"]), "expected one row of 2 columns, got 2 rows"),
-    "one column": (always([b"7"]), "expected one row of 2 columns, got 1 rows"),
+    "two rows": (always([b"7", b"9"], [b"7", b"9"]), "expected 1 row of 2 columns, got 2 of 2"),
+    "one column": (always([b"7"]), "expected 1 row of 2 columns, got 1 of 1"),
     "an error": (says(b"\xff\x51\x04#HY000no \x1b[2J"), "cannot be read: no "),
 }
 
@@ -60,7 +60,7 @@ def test_other_tables_fail_the_trial(odd: str) -> None:
     with serving(answer) as server, pytest.raises(TrialFailed, match=words) as failed:
         verify_tables(server.attached, snapshot(), whole=True)
     message = failed.value.message
-    assert "theirs: table d.t\\x1b]52;c;eA\\x07 differs from the snapshot" in message
+    assert "theirs: table d.t" in message
     assert "\x1b" not in message
     assert len(message) < 500
     assert "millrace snapshots remove small-" in (failed.value.hint or "")

@@ -75,7 +75,7 @@ class Packaging(Protocol):
         """Find the server in a directory: installed, unpacked from a package, or freshly built.
 
         If the directory contains only one other (as a vendor's tarball does), search that one.
-        Raise Incomplete, with the files and places that were searched.
+        Raise Incomplete, with the files and places that it looked for.
         """
 
     def read_version(self, output: str) -> Build | None:

@@ -47,7 +47,8 @@ def numbers(session: Session, sql: str, n: int) -> tuple[int, ...]:
     """Return a statement's only row, NULL as 0. Raise ValueError for any other result."""
     rows = session.query(sql)
     if len(rows) != 1 or len(rows[0]) != n:
-        raise ValueError(f"expected one row of {n} columns, got {len(rows)} rows")
+        columns = len(rows[0]) if rows else 0
+        raise ValueError(f"expected 1 row of {n} columns, got {len(rows)} of {columns}")
     try:
         return tuple(0 if value is None else int(str(value)) for value in rows[0])
     except ValueError:

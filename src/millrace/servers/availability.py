@@ -64,7 +64,7 @@ _AT_ONCE = 4
 
 @dataclass(frozen=True)
 class Availability:
-    """Whether a server is available (None: no answer), and the reason or a suite's exact build."""
+    """The availability of a server (None: no answer), with a reason or a suite's exact build."""
 
     served: bool | None
     reason: str = ""

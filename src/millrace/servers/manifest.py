@@ -26,7 +26,7 @@ class Layout:
     program: str
     share_dir: str
     loader: str | None = None  # the server's own; None: the host's
-    library_dirs: tuple[str, ...] = ()  # searched before the host's
+    library_dirs: tuple[str, ...] = ()  # precede the host's
 
 
 @exact

@@ -116,7 +116,7 @@ def _damaged(archive: Path, error: Exception) -> Unusable:
 
 
 def extract_member(archive: Path, member: str, into: Path) -> Path:
-    """Extract one file of an archive. Raise PermanentHostError if there is no such member."""
+    """Extract one file of an archive. Raise PermanentHostError if the archive lacks it."""
     name = PurePosixPath(member).name
     unpack(
         archive,

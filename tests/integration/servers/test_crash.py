@@ -89,7 +89,7 @@ def test_a_taken_socket_is_named_and_its_holder_unharmed(
     with instance_of(name) as holder:
         with lifecycle.create(server_of(name), fitted(), socket=holder.socket) as instance:
             initialise(instance)
-            with pytest.raises(TrialFailed, match=r"socket .* is in use by another process"):
+            with pytest.raises(TrialFailed, match=r"socket .* is taken by another process"):
                 instance.start(FAR_AWAY_S)
         assert holder.version()
 

@@ -94,7 +94,7 @@ class ErrorLog:
 
 
 def whole(log: Path) -> bytes | None:
-    """Return the log, or the beginning and end of a long one; None if there is no log."""
+    """Return the log, or the beginning and end of a long one; None if it does not exist."""
     try:
         with open(log, "rb", opener=open_without_links) as file:
             size = file.seek(0, os.SEEK_END)

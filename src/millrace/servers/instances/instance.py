@@ -103,7 +103,7 @@ class Instance(ServerClient):
 
     @property
     def ended(self) -> str | None:
-        """How the server process ended, in words; None if it runs or none was started."""
+        """The end of the server process in words; None if it runs or none was started."""
         status = None if self._process is None else self._process.poll()
         return None if status is None else ending(status)
 
@@ -162,7 +162,7 @@ class Instance(ServerClient):
         of its log messages: it may report damaged pages while it repairs them.
         """
         if instance_paths.is_answered_at(self.socket):  # old servers would replace the socket
-            raise self._foreign(f"the socket {self.socket} is in use by another process")
+            raise self._foreign(f"the socket {self.socket} is taken by another process")
         self._spawn(
             [
                 *self.family.lifecycle.start_arguments(self._site),

@@ -81,7 +81,7 @@ def save(
     initialising and loading, in seconds; ``tables`` are those that ``prepare`` returned, empty if
     none were loaded. Evict older snapshots to make room. The instance's data directory is empty
     afterwards: restore the snapshot into it. Raise NotSaved, with the data directory unchanged, if
-    there is no room or the directory is not self-contained.
+    there is too little room or the directory is not self-contained.
     """
     if instance.pid is not None:
         raise ValueError(f"{instance.id} is running: stop it before making a snapshot")
