@@ -175,7 +175,7 @@ def test_login_error_names_the_missing_package(monkeypatch: pytest.MonkeyPatch) 
     ("asked", "said"),
     [
         ("?tls=on", "tls 'on' is not a mode; expected one of disabled, required, verify-ca"),
-        ("?tls=required&ca=/ca.pem", "ca '/ca.pem' verifies nothing with mode required"),
+        ("?tls=required&ca=/ca.pem", "ca '/ca.pem' has no effect with mode required"),
         ("?tls=verify-ca", "ca is missing; expected a path, which verify-ca needs"),
         ("?tls=verify-ca&ca=ca.pem", "ca 'ca.pem' is not an absolute path"),
         ("?allow-unverified=true", "must be yes or no"),
@@ -194,7 +194,7 @@ def test_a_file_that_has_no_authorities_is_named(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("no certificate")
     for name in ("ca.pem", "none.pem"):
         dsn = f"mysql://me:secret@127.0.0.1:1/?tls=verify-ca&ca={tmp_path / name}"
-        with pytest.raises(UserError, match=rf"{name} cannot be read as certificates"):
+        with pytest.raises(UserError, match=rf"{name}: cannot read CA certificates"):
             AttachedInstance(AttachedServer("theirs", "mysql", dsn)).version()
 
 
