@@ -132,7 +132,9 @@ class _Reader:
             raise ValueError("the end of the file is missing")
         found = sum(self._own.values())
         if found != self._total:
-            raise ValueError(f"its lines have {found:,} instructions, its end {self._total:,}")
+            raise ValueError(
+                f"the lines add up to {found:,} instructions, but the total is {self._total:,}"
+            )
         files = {name: of for name, of in self._files.items() if of != _UNKNOWN_FILE}
         return ThreadDump(self._own, self._calls, files)
 
@@ -204,7 +206,7 @@ def _numbered(value: str) -> tuple[str, str | None]:
 
 def _known(names: Mapping[str, T], number: str) -> T:
     if number not in names:
-        raise ValueError(f"the name ({number}) was not written before")
+        raise ValueError(f"name ({number}) is used before it is defined")
     return names[number]
 
 

@@ -112,7 +112,7 @@ def _sessions(
     pairs = [(a, b) for a in found[0] for b in found[1] if a.commands and b.commands]
     if not pairs:
         named = " or ".join(sorted(functions))
-        raise ValueError(f"no thread executed a command: none called {named}")
+        raise ValueError(f"no thread executed a command: {named} was never called")
     driven = [(a, b) for a, b in pairs if b.commands - a.commands == more]
     if not driven:
         commands = [max(each.commands for each in side) for side in found]

@@ -133,7 +133,7 @@ def unavailable(what: str, error: DatabaseError | OSError) -> Unavailable:
         return Unavailable(f"{what}: {error}")
     if error.kind == "forbidden":
         right = SCHEMA_RIGHT if "performance_schema" in what else PROCESS_RIGHT
-        return Unavailable(f"{what}: no right to read it", hint=right)
+        return Unavailable(f"{what}: permission denied", hint=right)
     if error.kind == "absent":
         return Unavailable(f"{what}: this server does not have it")
     return Unavailable(f"{what}: {error.message}")

@@ -84,7 +84,7 @@ def test_what_callgrind_writes_is_read() -> None:
     ("before", "after", "said"),
     [
         ("totals: 1180\n", "", "after line 36: the end of the file is missing"),
-        ("totals: 1180", "totals: 1181", "after line 37: its lines have 1,180 instructions"),
+        ("totals: 1180", "totals: 1181", "after line 37: the lines add up to 1,180 instructions"),
         ("totals: 1180", "totals: many", "line 37: 'many' is not a number of instructions"),
         ("events: Ir", "events: Ir Dr", "it counts 'Ir Dr'"),
         ("events: Ir\n", "", "it does not say that it counts instructions"),
@@ -93,7 +93,7 @@ def test_what_callgrind_writes_is_read() -> None:
         ("* 50", "* 99999999999999999999", "not a number of instructions"),
         ("* 50", "* 9999999999999999999", "more than a thread executes"),
         ("* 50", "* ٥٠", "not a number of instructions"),
-        ("fn=(10)\n0 400", "fn=(11)\n0 400", "the name (11) was not written before"),
+        ("fn=(10)\n0 400", "fn=(11)\n0 400", "name (11) is used before it is defined"),
         ("fn=(12) 0x", "fn=12 0x", "is not the number of a name"),
         ("calls=350 3350", "calls=x 3350", "'x' is not a number of instructions"),
         ("cfn=(10) free", "fl=(10) free", "a call without a function"),

@@ -88,7 +88,7 @@ def test_dumps_without_a_command_are_refused() -> None:
         (driven(10), idle),
         (ClientSession(1, {}), ClientSession(2, {})),
     ):
-        with pytest.raises(ValueError, match="none called dispatch_command"):
+        with pytest.raises(ValueError, match="dispatch_command was never called"):
             count_statement(few, many, COMMAND, MOST_CALLERS)
 
 

@@ -12,13 +12,13 @@ from millrace.errors import DatabaseError
         (
             "SHOW ENGINE INNODB STATUS",
             DatabaseError("Access denied; you need PROCESS", kind="forbidden"),
-            "no right to read it",
+            "permission denied",
             "GRANT PROCESS",
         ),
         (
             "performance_schema.threads",
             DatabaseError("SELECT command denied", kind="forbidden"),
-            "no right to read it",
+            "permission denied",
             "GRANT SELECT ON performance_schema",
         ),
         (
