@@ -46,8 +46,8 @@ def measured(of: MeasurementContext) -> dict[str, float]:
     return {each.name: each.value for each in of.outputs.measurements}
 
 
-def carry_out(hook: MeasurementHook) -> None:
-    """Let a hook see both edges of the measured part, and contribute."""
+def pass_edges(hook: MeasurementHook) -> None:
+    """Pass both edges of the measured part to a hook, and let it contribute."""
     hook.on_event(BEGIN)
     hook.on_event(END)
     hook.contribute(RESULT)

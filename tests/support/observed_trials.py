@@ -23,7 +23,7 @@ from millrace.store.records import (
     StoredRun,
     TrialRecord,
 )
-from tests.support.builders import OWNER
+from tests.support.builders import bare_attempt
 from tests.support.hdr import FINE, encoded
 from tests.support.query_runs import QueryRun
 
@@ -232,21 +232,11 @@ def attempt(
 ) -> StoredAttempt:
     server = ServerRecord(A, "mysql", "5.6.24", "5.6.24", BuildFacts(), ("port",))
     reported = {"version": "5.6.24", "port": "1", **(effective or {})}
-    return StoredAttempt(
-        id=1,
-        trial_id="trial",
-        number=1,
-        owner=OWNER,
-        started_utc="2026-01-05T10:00:00Z",
-        ended_utc="2026-01-05T10:00:30Z",
-        outcome="finished",
-        failed_step=None,
-        reason=None,
-        log_tail=None,
-        steps=(),
+    return bare_attempt(
+        1,
+        "trial",
         instances=(InstanceRecord("server", server, "default", (), reported),),
         measurements=tuple(MeasurementRecord(name, value) for name, value in values.items()),
-        artefacts=(),
         histograms=tuple(histograms),
         observations=in_neutral_terms(Observations.model_validate(document), "mysql"),
     )

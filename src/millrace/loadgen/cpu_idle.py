@@ -31,7 +31,7 @@ class IdleLatency:
 @exact
 @dataclass(frozen=True)
 class DisabledIdleStates:
-    """How CPUs are kept awake."""
+    """The method by which CPUs are kept awake."""
 
     latency_request: bool  # the kernel accepted a latency request: its idle loop polls
     pollers: int  # number of polling threads with idle priority

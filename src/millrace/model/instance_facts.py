@@ -7,7 +7,7 @@ from millrace.model.documents import Count, Document, Items, Number
 
 
 class CpuIdleFact(Document):
-    """How idle CPUs were treated in a trial; ``reason`` explains the choice.
+    """The treatment of idle CPUs in a trial, and the ``reason`` for it.
 
     ``kept_awake_by``: how CPUs were kept awake, None if they could sleep.
     ``shared_cpu``: the CPU that a single client and its server thread shared.

@@ -19,7 +19,7 @@ from millrace.trial import edge_readings
 from millrace.trial.edge_readings import HostTime, Moment, between, moment
 from millrace.trial.hooks import MeasurementContext, MeasurementHook, OpenHooks
 from tests.support.made_events import interval, mark
-from tests.support.measuring import BEGIN, END, RESULT, carry_out, live, measured, measurement
+from tests.support.measuring import BEGIN, END, RESULT, live, measured, measurement, pass_edges
 
 FIRST = Moment(100.0, 200.0, 1_700_000_000.0, (10, 1_000))
 STAT = """\
@@ -118,7 +118,7 @@ def found(
     monkeypatch.setattr(edge_readings, "processes_of", lambda _client: processes)
     measuring = measurement(live(None))
     for hook in hooks(measuring, ExitStack()):
-        carry_out(hook)
+        pass_edges(hook)
     return measured(measuring)
 
 
@@ -214,7 +214,7 @@ def test_each_server_has_counters_of_its_own() -> None:
     servers = [live(Server(Session()), role) for role in ("source", "replica")]
     measuring = measurement(*servers)
     for hook in edge_readings.counter_hooks(measuring, ExitStack()):
-        carry_out(hook)
+        pass_edges(hook)
     roles = [each.role for each in measuring.outputs.measurements]
     assert roles == ["source", "source", "replica", "replica"]
 
@@ -242,7 +242,7 @@ def test_counters_are_queried_twice_at_each_mark() -> None:
 
 def test_a_server_that_does_not_show_its_engine_fails_no_trial() -> None:
     measuring, hook = counters(Session("SHOW ENGINE"), cache_mode="any")
-    carry_out(hook)
+    pass_edges(hook)
     hook.verify(RESULT)
     state = measuring.outputs.instances["server"].facts.state
     assert state is not None
@@ -254,7 +254,7 @@ def test_a_server_that_does_not_show_its_engine_fails_no_trial() -> None:
 
 def test_a_server_that_is_gone_has_no_counters() -> None:
     measuring, hook = counters(Session("SELECT", "SHOW"))
-    carry_out(hook)
+    pass_edges(hook)
     assert measuring.outputs.instances["server"].facts.state is None
     with pytest.raises(TrialFailed, match="could not be read"):
         hook.verify(RESULT)

@@ -112,7 +112,7 @@ def runs_of(store: Store, history: History, builds: Builds) -> list[StoredRun]:
     """Return the runs that recorded the two points, as far as they still exist.
 
     If none exists, return the newest run with the same environment and configurations. Imported
-    runs are ignored. Raise UserError if there is no run.
+    runs are ignored. Raise UserError if none is left.
     """
     known = {run.id for run in store.list_runs()}
     # An imported run's statements and settings could be malicious.
