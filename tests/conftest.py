@@ -81,7 +81,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark slow tests."""
     parameters = {
-        item.nodeid: item.callspec.params.values() if hasattr(item, "callspec") else ()
+        item.nodeid: item.callspec.params.values()
+        if hasattr(item, "callspec") and item.get_closest_marker("integration")
+        else ()
         for item in items
     }
     found = slow.slow_tests(parameters, slow.listed())

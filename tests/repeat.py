@@ -45,12 +45,14 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--times", type=int, default=20, help="repetitions (default: 20)")
     parser.add_argument("--minutes", type=float, help="begin no more modules after this time")
-    parser.add_argument("--durations", type=Path, default=run.DURATIONS, help="of `make test`")
+    parser.add_argument("--durations", type=Path, default=run.DURATIONS, help="of `make test-all`")
     parser.add_argument("--list", action="store_true", help="print the tests and end")
     parser.add_argument("-n", default="3", help="processes that run tests (default: 3)")
     chosen = parser.parse_args(arguments)
     if not chosen.durations.exists():
-        print(f"{chosen.durations} is missing: run `make test`, which writes it", file=sys.stderr)
+        print(
+            f"{chosen.durations} is missing: run `make test-all`, which writes it", file=sys.stderr
+        )
         return 2
     durations = json.loads(chosen.durations.read_text(encoding="utf-8"))
     tests = selected(durations, all_tests())

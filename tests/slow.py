@@ -1,7 +1,7 @@
 """Find the slow tests, which `make test` leaves to `make test-all`.
 
 These are the ones that slow.txt lists, by their names with or without parameters, one a line. Of
-a test that runs on several servers, all but one MySQL and one MariaDB are slow, too.
+an integration test that runs on several servers, all but one MySQL and one MariaDB are slow, too.
 """
 
 from collections import defaultdict
@@ -22,7 +22,10 @@ def listed() -> frozenset[str]:
 
 
 def slow_tests(tests: Mapping[str, Iterable[object]], listed: frozenset[str]) -> frozenset[str]:
-    """Return the names of slow tests; ``tests`` has the values of the parameters of each."""
+    """Return the names of slow tests.
+
+    ``tests`` has the parameters' values of each integration test, and none for other tests.
+    """
     families = defaultdict(set)
     for name, values in tests.items():
         for server in _servers(values):

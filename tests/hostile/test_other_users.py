@@ -160,7 +160,7 @@ def test_servers_that_another_user_added_are_none(state: Path) -> None:
     for command in (("list",), ("show", "theirs")):
         shown = CliRunner().invoke(cli, ["servers", *command])
         assert isinstance(shown.exception, HostError), shown.output
-        assert "could replace millrace's files" in shown.exception.message
+        assert f"uid {OTHER_USER}, could replace millrace's files" in shown.exception.message
 
 
 def planted_server(state: Path) -> Path:

@@ -275,6 +275,7 @@ def _instance(levels: Mapping[str, Level]) -> InstanceRecord:
             libc="host 2.36",
             async_io="libaio",
             symbols="DWARF",
+            note=None,
         ),
         host_variables=("datadir", "socket", "port"),
     )

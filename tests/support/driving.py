@@ -7,6 +7,7 @@ import os
 import signal
 import struct
 import subprocess
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -196,7 +197,7 @@ def succeeded(spec: Mapping[str, Any], on_event: Listen = lambda _event, _pid: N
 def run(spec: Mapping[str, Any], on_event: Listen = lambda _event, _pid: None) -> Done:
     """Run to the end; call ``on_event`` with each event as it comes and the process id."""
     process = subprocess.Popen(
-        [str(find_load_generator()), "run", "-"],
+        [str(find_load_generator()), "--die-with-parent", "run", "-"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -208,11 +209,16 @@ def run(spec: Mapping[str, Any], on_event: Listen = lambda _event, _pid: None) -
     with contextlib.suppress(BrokenPipeError), process.stdin:
         process.stdin.write(json.dumps(spec))
     events = []
-    for line in process.stdout:
-        events.append(json.loads(line))
-        on_event(events[-1], process.pid)
-    said = process.stderr.read()
-    return Done(process.wait(LIMIT_S), tuple(events), said)
+    limit = threading.Timer(LIMIT_S, process.kill)
+    limit.start()
+    try:
+        for line in process.stdout:
+            events.append(json.loads(line))
+            on_event(events[-1], process.pid)
+        said = process.stderr.read()
+        return Done(process.wait(), tuple(events), said)
+    finally:
+        limit.cancel()
 
 
 def fresh(instance: Instance) -> None:

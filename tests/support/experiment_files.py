@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from millrace.errors import Diagnostic, ValidationError
-from millrace.experiment.levels import ValidationContext
 from millrace.experiment.model import Experiment
 from millrace.experiment.plan import expand
 from millrace.experiment.read import NO_OVERRIDES, Overrides, parse, read
+from millrace.experiment.validation_context import ValidationContext
 from millrace.levels import Level
 from millrace.servers import configurations
 

@@ -9,8 +9,8 @@ from millrace.campaign.inputs import RunInput
 from millrace.campaign.policies.experiment import Fixed
 from millrace.campaign.resume import select_run
 from millrace.collect.registry import COLLECTORS
-from millrace.experiment.levels import ValidationContext
 from millrace.experiment.read import read
+from millrace.experiment.validation_context import ValidationContext
 from millrace.model.events import ignore
 from millrace.model.host_facts import HostFacts
 from millrace.store.records import HostRecord, StoredRun

@@ -257,8 +257,11 @@ def runs(draw: st.DrawFn) -> Begun:
 
 
 def begin(store: Store, what: Begun | str = "study-1", **changes: Any) -> Begun:
-    """Begin a run, or one as ``begun`` makes it, by its id."""
-    what = begun(what, **changes) if isinstance(what, str) else what
+    """Begin a run, or the one that ``begun`` makes with this id and these changes."""
+    if isinstance(what, str):
+        what = begun(what, **changes)
+    else:
+        assert not changes
     store.begin_run(what.run, what.treatments, what.trials)
     return what
 

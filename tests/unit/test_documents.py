@@ -24,10 +24,10 @@ from millrace.app.experiments import validation_context
 from millrace.cli import calibrate
 from millrace.cli.main import COMMANDS, cli
 from millrace.cli.progress import Forecast, block_end_text, review_text
-from millrace.experiment.levels import ValidationContext
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import Overrides, parse
 from millrace.experiment.validation import check
+from millrace.experiment.validation_context import ValidationContext
 from millrace.importers import paired, series
 from millrace.levels import level_named
 from millrace.loadgen.program import find_load_generator

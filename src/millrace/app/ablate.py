@@ -65,7 +65,7 @@ def ablate(
     if found is None:
         raise TrialFailed(
             f"no block of run {measured.run.id} has results of A, of B and of an alignment",
-            hint=f"`millrace results show {measured.run.id}` shows why the trials failed",
+            hint=f"`millrace results show {measured.run.id}` shows the reasons",
         )
     return ExplainedRun(stored, (with_ablation(explanation, found),))
 

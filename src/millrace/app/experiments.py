@@ -14,10 +14,10 @@ from millrace.errors import HostError, Unavailable
 from millrace.experiment import budget
 from millrace.experiment.aa_trials import with_aa_trials
 from millrace.experiment.estimate import Estimate
-from millrace.experiment.levels import ValidationContext
 from millrace.experiment.model import Experiment, Plan, slices_possible
 from millrace.experiment.plan import digest, expand, seed_of
 from millrace.experiment.read import NO_OVERRIDES, Overrides, read
+from millrace.experiment.validation_context import ValidationContext
 from millrace.host import facts
 from millrace.servers import catalogue, configurations, install
 from millrace.store.store import Store

@@ -99,9 +99,9 @@ def first_causes(
     """Return the first cause of each explained comparison, by the ids of base and candidate.
 
     If CPU time ranks first and no cause was shown by measurement, it is the first cause. Otherwise,
-    it is the highest-ranked cause of a kind in ``_NAMED`` that can be most of the difference and
-    does not slow down the faster side. A cause that is only possible counts if it ranks first and
-    is not one of several possible settings.
+    it is the highest-ranked cause of a kind in ``_NAMED`` that can be most of the difference, is at
+    least ``_LEAST_SHARE`` of it, and does not slow down the faster side. A cause that is only
+    possible counts if it ranks first and is not one of several possible settings.
     """
     ids = {frozenset(each.levels.items()): each.id for each in stored.treatments}
     found = {}

@@ -21,7 +21,7 @@ _START_LIMIT_S = 120.0
 _STOP_LIMIT_S = 60.0
 
 _OPTION_FILES = (".cnf", ".ini", ".conf")
-_FORMS = "or give the path of an option file (./my.cnf), or FILE.toml:NAME for an experiment's"
+_FORMS = "give the path of an option file (./my.cnf), or FILE.toml:NAME for an experiment's"
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def find_configuration(named: str) -> FoundConfiguration:
     if named not in shipped:
         raise UserError(
             f"unknown configuration {named!r}{did_you_mean(named, shipped)}",
-            hint=f"use one of {', '.join(sorted(shipped))}; {_FORMS}",
+            hint=f"use one of {', '.join(sorted(shipped))}; or {_FORMS}",
         )
     return FoundConfiguration(named, shipped)
 

@@ -56,7 +56,7 @@ def list_(as_json: bool) -> None:
     """List the configurations that come with millrace."""
     definitions = configurations.load_builtin()
     rows = [
-        {"name": name, "title": each.get("title", ""), "extends": each.get("extends")}
+        {"name": name, "extends": each.get("extends"), "title": each.get("title", "")}
         for name, each in definitions.items()
     ]
     if as_json:

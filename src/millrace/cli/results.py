@@ -47,7 +47,7 @@ def list_(store: Path, as_json: bool) -> None:
         print_json([asdict(run) for run in runs])
         return
     if not runs:
-        err.print(f"{store}: no runs yet")
+        err.print(f"{store}: has no runs yet")
         return
     table = LineTable(box=None, pad_edge=False, header_style="bold")
     for heading in ("id", "name", "scale", "created", "origin", "host"):

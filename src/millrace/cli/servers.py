@@ -95,7 +95,7 @@ def show_command(name: str, as_json: bool) -> None:
         return
     table = LineTable.grid(padding=(0, 2))
     for key, value in data.items():
-        if key == "changed_files" and not value:
+        if (key == "note" and value is None) or (key == "changed_files" and not value):
             continue
         for line, text in enumerate(_lines(key, value)):
             table.add_row("" if line else Text(key.replace("_", " "), style="bold"), text)

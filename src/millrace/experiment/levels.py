@@ -4,9 +4,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from millrace.errors import Diagnostic, nearest
+from millrace.errors import nearest
 from millrace.experiment.diagnostics import Diagnostics, Table, is_line, shown
-from millrace.experiment.model import Experiment, Factor
+from millrace.experiment.model import Factor
+from millrace.experiment.validation_context import ValidationContext
 from millrace.levels import Level, split_role
 from millrace.model import roles as role_names
 from millrace.workloads import FREE_LEVEL, Workload, WorkloadFactor
@@ -21,33 +22,6 @@ _OPTIONS = OPTION.removesuffix(".")
 MOST_LEVELS = 500
 
 LevelCheck = Callable[[str, object], None]
-Definitions = Mapping[str, Table]
-
-
-@dataclass(frozen=True)
-class ValidationContext:
-    """The names outside an experiment file that the file may use, and checks of its content.
-
-    ``configurations`` are shipped with millrace, ``studies`` are published studies.
-    ``suites`` are package suites, names that stand for their newest server.
-    ``attached`` are servers that millrace does not start.
-    ``collectors`` are those that sample a trial.
-    ``check_configurations(definitions, known)`` returns the mistakes in a file's configurations.
-    ``definition_of_option_file(text, name)`` returns the configuration of an option file.
-    ``check_option(place, name, level)`` returns the mistakes in a level of a varied option.
-    ``check_workload`` raises ValidationError for mistakes that the load generator finds.
-    """
-
-    servers: Collection[str]
-    configurations: Definitions
-    check_configurations: Callable[[Definitions, Definitions], list[Diagnostic]]
-    definition_of_option_file: Callable[[str, str], Table]
-    check_option: Callable[[str, str, object], Iterable[Diagnostic]]
-    studies: Collection[str] = ()
-    collectors: Collection[str] = ()
-    suites: Collection[str] = ()
-    attached: Collection[str] = ()
-    check_workload: Callable[[Experiment], None] | None = None
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,13 @@ from typing import Any, NoReturn
 from millrace.errors import Diagnostic, UserError, ValidationError, did_you_mean
 from millrace.experiment import levels, model
 from millrace.experiment.diagnostics import Diagnostics, Table
-from millrace.experiment.levels import SERVER, ValidationContext, is_among, resolved_level
+from millrace.experiment.levels import SERVER, is_among, resolved_level
 from millrace.experiment.model import Compare, Experiment, Factor
 from millrace.experiment.plan import is_in_open_loop, with_slices
 from millrace.experiment.settings import CompleteSettings, Settings
 from millrace.experiment.toml_files import parse_toml, read_text, with_lines
 from millrace.experiment.validation import INSTRUCTIONS, Checked, Design, check, own_configurations
+from millrace.experiment.validation_context import Definitions, ValidationContext
 from millrace.levels import CLIENTS, Level, level_named, levels_text
 from millrace.model.run_spec import BLOCKS_IN_TIME, ConfigurationDefinition
 from millrace.workloads import defaults
@@ -67,7 +68,7 @@ def read(
     return parse(text, path, scale=scale, context=context, overrides=overrides)
 
 
-def read_configurations(path: Path, context: ValidationContext) -> levels.Definitions:
+def read_configurations(path: Path, context: ValidationContext) -> Definitions:
     """Return the configurations that an experiment file defines; its other parts are not checked.
 
     Raise UserError if the file cannot be read, ValidationError for mistakes in configurations.
@@ -330,7 +331,7 @@ def _one_candidate(factor: Factor, base: Level, wanted: str) -> Factor:
 
 
 def _used(
-    factors: tuple[Factor, ...], definitions: levels.Definitions
+    factors: tuple[Factor, ...], definitions: Definitions
 ) -> dict[str, ConfigurationDefinition]:
     used: dict[str, ConfigurationDefinition] = {}
     for factor in factors:

@@ -10,10 +10,11 @@ from millrace import workloads
 from millrace.errors import nearest
 from millrace.experiment import levels, settings
 from millrace.experiment.diagnostics import Diagnostics, Table, shown
-from millrace.experiment.levels import SERVER, Definitions, ValidationContext, Vocabulary, is_among
+from millrace.experiment.levels import SERVER, Vocabulary, is_among
 from millrace.experiment.model import MAX_NAME_LENGTH, Factor
 from millrace.experiment.settings import CompleteSettings, Settings
 from millrace.experiment.toml_files import read_text
+from millrace.experiment.validation_context import Definitions, ValidationContext
 from millrace.experiment.workload_file import is_file, read_workload_file
 from millrace.levels import Level
 from millrace.tls import InvalidTls, Tls, tls_settings

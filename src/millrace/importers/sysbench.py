@@ -44,7 +44,9 @@ _TOTAL_EVENTS = re.compile(r"^[ \t]*total number of events:[ \t]+(\d+)", re.MULT
 _SETTINGS = {
     "number of threads": r"^Number of threads:[ \t]*(\d+)",
     "target rate": r"^Target transaction rate:[ \t]*(\S+)",
-    "limit of primes": r"^(?:Prime numbers limit|Maximum prime number .* CPU test):[ \t]*(\d+)",
+    "limit of primes": (
+        r"^(?:Prime numbers limit|Maximum prime number checked in CPU test):[ \t]*(\d+)"
+    ),
     "block size": r"(?i)^[ \t]*block size:?[ \t]+(\S+)",
     "total size": r"^[ \t]*total size:[ \t]*(\S+)",
     "operation": r"^[ \t]*operation:[ \t]*(\S+)",

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 EXACT = ConfigDict(extra="forbid")
 exact = with_config(EXACT)
-"""Decorate a dataclass so that unknown keys are errors when it is read from a document."""
+"""Make unknown keys of a dataclass, and of those in it, errors when it is read from a document."""
 
 _INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z")
 

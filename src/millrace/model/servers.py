@@ -20,8 +20,9 @@ class Artefact:
 class Provenance:
     """The origin of a build, and how it was made; None if unknown.
 
-    ``source`` is the coordinate that was really used. ``async_io`` is ``libaio``, ``io_uring`` or
-    ``none``; ``symbols`` is ``DWARF``, ``symbol table`` or ``dynsym``.
+    ``source`` is the coordinate that was really used; ``note`` says where it is not the one asked
+    for. ``async_io`` is ``libaio``, ``io_uring`` or ``none``; ``symbols`` is ``DWARF``,
+    ``symbol table`` or ``dynsym``.
     """
 
     source: str
@@ -33,6 +34,7 @@ class Provenance:
     libc: str | None = None
     async_io: str | None = None
     symbols: str | None = None
+    note: str | None = None
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class InstalledServer:
     ``library_dirs``: directories of libraries that replace those of the host.
     ``files``: the files of the build, with their SHA-256 at the time of installation.
     ``build_sha256``: the digest of all these files as they are now.
-    ``changed``: the files that have changed since the installation; see ``builds``.
+    ``changed``: the files that have changed since the installation; see ``servers.provenance``.
     """
 
     name: str
@@ -149,7 +151,7 @@ class ArtefactFact(Document):
 
 
 class BuildFacts(Document):
-    """The known facts of a build, as trials store them; for an attached server only that fact."""
+    """The facts of a build, as trials store them; only ``attached`` for an attached server."""
 
     attached: bool | None = None
     source: str | None = None
@@ -163,6 +165,7 @@ class BuildFacts(Document):
     libc: str | None = None
     async_io: str | None = None
     symbols: str | None = None
+    note: str | None = None
 
 
 def build_facts(server: Server) -> BuildFacts:

@@ -170,7 +170,10 @@ def _of_attempt(attempt: StoredAttempt) -> Iterator[str]:
     yield from duplicates("measurement", [(m.role, m.name) for m in attempt.measurements])
     for step in attempt.steps:
         if not (is_measurable(step.started_s) and is_measurable(step.duration_s)):
-            yield f"{where}: step {step.name} has an invalid time"
+            yield (
+                f"{where}: step {step.name} has an invalid time: started at {step.started_s} s,"
+                f" took {step.duration_s} s"
+            )
     for measured in attempt.measurements:
         code = names.error_code(measured.name)
         is_count = measured.name in _WORK_OF_CLIENTS or code is not None

@@ -205,11 +205,13 @@ class Histories:
         """
         runs = schema.runs
         of_stored = _OF_RUNS.join(runs, runs.c.id == _RECORDINGS.c.run_id)
-        is_local = runs.c.imported_utc.is_(None)
         query = (
             select(*_point_columns(), _SERIES.c.key)
             .select_from(of_stored)
-            .where(_RECORDINGS.c.run_id.in_(run_ids), is_local == (_RECORDINGS.c.origin == "local"))
+            .where(
+                _RECORDINGS.c.run_id.in_(run_ids),
+                (_RECORDINGS.c.origin == "local") == schema.IS_LOCAL,
+            )
             .order_by(_POINTS.c.recording_id, _POINTS.c.series_id, _POINTS.c.place)
         )
         with self._reading() as connection:

@@ -66,7 +66,7 @@ def _add(
 ) -> Imported:
     ids = select(schema.runs.c.id)
     known = set(connection.scalars(ids))
-    local = set(connection.scalars(ids.where(schema.runs.c.imported_utc.is_(None))))
+    local = set(connection.scalars(ids.where(schema.IS_LOCAL)))
     added = [entry for entry in found.runs if entry.id not in known]
     new = {entry.id for entry in added}
     trials = {trial: run_id for trial, run_id in found.trials.items() if run_id in new}

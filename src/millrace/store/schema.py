@@ -85,6 +85,8 @@ treatments = Table(
     *_columns(JSON, "levels", "resolved"),
 )
 
+IS_LOCAL = runs.c.imported_utc.is_(None)
+
 trials = Table(
     "trials",
     metadata,

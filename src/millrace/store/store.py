@@ -44,7 +44,6 @@ IsAlive = Callable[[Owner], bool]
 
 _OF_A_SUMMARY = [each.name for each in fields(RunSummary) if each.name in runs.c]
 _NEWEST = "latest"
-_IS_LOCAL = runs.c.imported_utc.is_(None)
 _NEWEST_FIRST = (runs.c.created_utc.desc(), runs.c.id.desc())
 
 
@@ -65,7 +64,7 @@ class Store:
         """Open the store at ``path``: create it if missing (with ``create``), migrate it if older.
 
         Raise UserError if the file is missing and ``create`` is False, or if it is not a store,
-        damaged, from a newer version, or not writable (``read_only`` needs write permission only
+        damaged, from another version, or not writable (``read_only`` needs write permission only
         to migrate). Raise HostError if the disk is full or another process keeps the store locked.
         """
         store = cls(path, database.open_engine(path, create=create, read_only=read_only))
@@ -140,27 +139,29 @@ class Store:
         return self._runs_where(
             runs.c.digest == digest,
             runs.c.host_id == host_id,
-            ~_IS_LOCAL if imported else _IS_LOCAL,
+            ~schema.IS_LOCAL if imported else schema.IS_LOCAL,
             *(() if seed is None else (runs.c.seed == seed,)),
         )
 
     def imported(self, run_ids: Collection[str]) -> frozenset[str]:
         """Return the ids, of ``run_ids``, of imported runs."""
-        query = select(runs.c.id).where(~_IS_LOCAL)
+        query = select(runs.c.id).where(~schema.IS_LOCAL)
         with self._reading() as connection:
             return frozenset(connection.scalars(query)) & frozenset(run_ids)
 
     def finished_trials(self, trial_ids: Collection[str]) -> frozenset[str]:
         """Return the ids, of ``trial_ids``, of finished trials of local runs."""
         wanted = trials.c.id.in_(trial_ids)
-        query = select(trials.c.id).join(runs).where(wanted, _IS_LOCAL, _has_attempt("finished"))
+        query = (
+            select(trials.c.id).join(runs).where(wanted, schema.IS_LOCAL, _has_attempt("finished"))
+        )
         with self._reading() as connection:
             return frozenset(connection.scalars(query))
 
     def runs_of_workload(self, name: str, host_id: str) -> list[RunRecord]:
         """Return the local runs of a workload on a host, the newest first."""
         is_of_workload = runs.c.spec["workload", "name"].as_string() == name
-        return self._runs_where(is_of_workload, runs.c.host_id == host_id, _IS_LOCAL)
+        return self._runs_where(is_of_workload, runs.c.host_id == host_id, schema.IS_LOCAL)
 
     def ablations_of(self, run_id: str) -> list[RunRecord]:
         """Return a run's ablations, the newest first; for a local run, only local ablations."""
@@ -188,7 +189,7 @@ class Store:
         ended = _has_attempt("finished", "failed")
         query = select(
             *(runs.c[name] for name in _OF_A_SUMMARY),
-            sa.case((_IS_LOCAL, "local"), else_="imported").label("origin"),
+            sa.case((schema.IS_LOCAL, "local"), else_="imported").label("origin"),
             count(finished).label("finished"),
             count(ended, ~finished).label("failed"),
             count(~ended).label("open"),
@@ -202,7 +203,7 @@ class Store:
         """Return the run with exactly this id, with its trials from ``from_block`` on.
 
         ``observations_too`` reads a hundred times as much data. Raise UserError for an unknown id,
-        and HostError if a file of the run is missing or was changed.
+        and DamagedResult if a file of the run is missing or was changed.
         """
         with self._reading() as connection:
             self._require(connection, [run_id])
@@ -463,7 +464,7 @@ def _is_trusted_for(run_id: str) -> ColumnElement[bool]:
     """Return the condition for runs that may be evidence: local ones, if this run is local."""
     of_run = runs.alias()
     is_imported = exists().where(of_run.c.id == run_id, of_run.c.imported_utc.is_not(None))
-    return sa.or_(_IS_LOCAL, is_imported)
+    return sa.or_(schema.IS_LOCAL, is_imported)
 
 
 def _has_attempt(*outcomes: str) -> Any:

@@ -170,6 +170,14 @@ def test_what_is_no_address_or_no_password_is_refused() -> None:
     assert "not valid UTF-8" in err
 
 
+def test_show_omits_an_absent_note(tmp_path: Path) -> None:
+    tree = small_servers.tree(tmp_path / "tree")
+    servers("add", "mine", "--family", "mysql", "--dir", str(tree))
+    out, _ = servers("show", "mine")
+    assert "note" not in [line.split()[0] for line in out.splitlines()]
+    assert json.loads(servers("show", "mine", "--json")[0])["note"] is None
+
+
 def test_a_program_that_was_changed_is_shown_and_fails_to_verify(tmp_path: Path) -> None:
     archive = small_servers.tarball(small_servers.tree(tmp_path / "v"), tmp_path / "v.tar.gz")
     servers("add", "small", "--family", "mysql", "--tarball", str(archive))

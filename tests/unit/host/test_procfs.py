@@ -70,15 +70,15 @@ def test_this_process() -> None:
     "broken", [b"", b"7", b"7 (name", b"7 (name) S 1 2", b"7 (name) S" + b" x" * 40]
 )
 def test_what_no_kernel_writes_is_refused(broken: bytes) -> None:
-    with pytest.raises(ValueError, match=r"."):
+    with pytest.raises(ValueError, match=r"not found|too short for a stat file|invalid literal"):
         procfs.stat(broken)
 
 
 @pytest.mark.parametrize("broken", [b"", b"rchar: 1\n", b"rchar 1\nwchar: x\n"])
 def test_incomplete_files_are_refused(broken: bytes) -> None:
-    with pytest.raises(ValueError, match=r"."):
+    with pytest.raises(ValueError, match="lacks the field b'syscr'"):
         procfs.io(broken)
-    with pytest.raises(ValueError, match=r"."):
+    with pytest.raises(ValueError, match="lacks the field b'voluntary_ctxt_switches'"):
         procfs.switches(broken)
 
 

@@ -9,6 +9,7 @@ def test_of_several_servers_one_of_each_family_is_kept() -> None:
         f"a.py::test_a[{name}-{kind}]": (name, kind) for name in names for kind in ("x", 1)
     }
     tests["a.py::test_b[mysql-5.5.9]"] = ("mysql-5.5.9",)
+    tests["a.py::test_c"] = ()
     kept = set(tests) - slow.slow_tests(tests, frozenset())
     assert kept == {
         "a.py::test_a[mysql-8.0.33-x]",
@@ -16,6 +17,7 @@ def test_of_several_servers_one_of_each_family_is_kept() -> None:
         "a.py::test_a[mariadb-10.1.8-x]",
         "a.py::test_a[mariadb-10.1.8-1]",
         "a.py::test_b[mysql-5.5.9]",
+        "a.py::test_c",
     }
 
 

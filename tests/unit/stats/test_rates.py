@@ -11,7 +11,6 @@ from millrace.stats.rates import compare_rates
 from millrace.stats.ratio import Looks
 
 Side = list[tuple[int, int]]
-Drawn = tuple[int, float, int, float | None]  # the arguments of ``drawn``
 
 TOLERANCE = 0.01
 

@@ -157,17 +157,19 @@ def test_lines_of_a_trial_are_read_as_they_were_written(
 
 
 @pytest.mark.parametrize(
-    ("kind", "content"),
+    ("kind", "content", "said"),
     [
-        ("lag", b"{}\n"),
-        ("lag", b"no JSON\n"),
-        ("lag", b'{"t_s": -1}\n'),
-        ("loops", b"{}\n"),
-        ("loops", b"no JSON\n"),
-        ("loops", as_lines([loop(2)])),
-        ("loops", as_lines([loop(1)] * 2)),
+        ("lag", b"{}\n", "Field required"),
+        ("lag", b"no JSON\n", "Expecting value"),
+        ("lag", b'{"t_s": -1}\n', "greater than or equal to 0"),
+        ("loops", b"{}\n", "Field required"),
+        ("loops", b"no JSON\n", "Expecting value"),
+        ("loops", as_lines([loop(2)]), "loops are not numbered"),
+        ("loops", as_lines([loop(1)] * 2), "loops are not numbered"),
     ],
 )
-def test_other_files_are_refused_also_in_imported_runs(kind: str, content: bytes) -> None:
-    with pytest.raises(ValueError, match=r"."):
+def test_other_files_are_refused_also_in_imported_runs(
+    kind: str, content: bytes, said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
         CHECKS[kind](content)

@@ -279,6 +279,8 @@ def provenance_table(analysis: RunAnalysis) -> Table:
         build = server.build
         source = "attached: a running server that is not ours" if build.attached else None
         texts = [source or build.source or MISSING]
+        if build.note:
+            texts[0] += f" ({build.note})"
         texts += [str(getattr(build, key) or MISSING) for key in keys[1:]]
         rows.append(Row((server.name, server.version_reported, *texts)))
     return plain_table("Servers", columns, rows)

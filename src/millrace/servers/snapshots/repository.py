@@ -118,16 +118,17 @@ def named_limit_bytes() -> int | None:
         return parse_size(named)
     except ValueError as error:
         raise UserError(
-            f"{LIMIT_VARIABLE}: {error}", hint="use a size such as 50G, or 0 to keep no snapshots"
+            f"{LIMIT_VARIABLE}: {error}",
+            hint="use a size such as 50G, or 0 to keep no more snapshots",
         ) from error
 
 
 def limit_bytes() -> int:
     """Return the maximum disk usage of all snapshots, in bytes.
 
-    The limit is ``MILLRACE_SNAPSHOTS_LIMIT`` (such as ``50G``; 0 keeps no snapshots). The default
-    is half of the sum of their size and the free space, at most 100 GB: a snapshot is useful only
-    if its copy fits on the disk too. Raise UserError for a limit that is not a size.
+    The limit is ``MILLRACE_SNAPSHOTS_LIMIT`` (such as ``50G``; with 0 no more are kept). The
+    default is half of the sum of their size and the free space, at most 100 GB: a snapshot is
+    useful only if its copy fits on the disk too. Raise UserError for a limit that is not a size.
     """
     if (limit := named_limit_bytes()) is not None:
         return limit

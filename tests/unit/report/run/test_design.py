@@ -19,7 +19,6 @@ from tests.support.sequential_runs import BASE, designed, run_of, with_aa_trials
 SLOW, LIKE, BROKEN = "mysql-5.7.22", "mysql-8.0.12", "mysql-9.7.4"
 DECIDED = run_of({BASE: noisy(4, 6), SLOW: noisy(8, 6, seed=2)})
 UNDECIDED = run_of({BASE: noisy(4, 9), SLOW: noisy(8, 9, seed=2), LIKE: noisy(4.04, 9, seed=3)})
-TOLD = ("terminal", "markdown", "html")
 
 
 def test_design_has_the_blocks_of_a_decided_run() -> None:
